@@ -9,15 +9,12 @@ import numpy as np
 import pytest
 
 from scholarbase.encoders import Encodings, LearnedSparse, open_encoder
-from scholarbase.encoders.http import HttpEncoder
 from scholarbase.encoders.paired import PairedEncoder
 from scholarbase.encoders.probe import check_probe, check_spec, probe
 from scholarbase.encoders.sentence_transformers import SentenceTransformersEncoder
-from scholarbase.encoders.service import create_service
 from scholarbase.encoders.static import StaticEncoder
 from scholarbase.errors import EncoderError, EncoderMismatch
 from scholarbase.models.encoders import EncoderSpec
-from tests.encoders.servers import running
 from tests.encoders.static_models import VECTORS, make_model
 from tests.encoders.tiny_pairs import (
     DOCUMENT_TOKENS,
@@ -128,26 +125,7 @@ def test_a_pair_has_term_weights_if_both_models_have(first: bool, second: bool) 
     check_spec(encoder.spec, _Letters(second).spec)
 
 
-def test_two_models_of_term_weights(tmp_path: Path) -> None:
-    one, other = (
-        SentenceTransformersEncoder(make_splade(tmp_path / f"splade-{seed}", seed), device="cpu")
-        for seed in (6, 7)
-    )
-    encoder = PairedEncoder(one, other)
-    assert (encoder.spec.dimensions, encoder.spec.learned_sparse) == (0, True)
-    np.testing.assert_array_equal(
-        _table(encoder.encode_queries(TEXTS).sparse), _table(other.encode_queries(TEXTS).sparse)
-    )
-
-
 # -- checks ---------------------------------------------------------------------------------------------
-
-
-def test_a_pair_is_opened_with_its_query_model(pair: PairedEncoder, models: Path) -> None:
-    queries = StaticEncoder(models / "queries")
-    check_spec(pair.spec, pair.spec)
-    check_spec(pair.spec, queries.spec)
-    check_probe(queries, probe(pair))
 
 
 def test_another_query_model_does_not_pass(pair: PairedEncoder, models: Path, tmp_path: Path) -> None:
@@ -191,13 +169,3 @@ def test_other_term_weights_do_not_pass(splade: SentenceTransformersEncoder) -> 
 
 
 # -- services -------------------------------------------------------------------------------------------
-
-
-def test_a_service_of_term_weights(splade: SentenceTransformersEncoder) -> None:
-    with running(create_service(splade)) as url:
-        encoder = HttpEncoder(url)
-        assert encoder.spec == splade.spec
-        ours = encoder.encode_queries(TEXTS)
-        assert ours.dense.shape == (3, 0)
-        np.testing.assert_array_equal(_table(ours.sparse), _table(splade.encode_queries(TEXTS).sparse))
-        encoder.close()

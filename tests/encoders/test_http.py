@@ -3,7 +3,6 @@
 import base64
 import json
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,6 @@ from starlette.routing import Route
 from scholarbase.encoders.bge_m3 import BgeM3Encoder
 from scholarbase.encoders.http import HttpEncoder, parse_endpoint
 from scholarbase.encoders.sentence_transformers import SentenceTransformersEncoder
-from scholarbase.encoders.service import create_service
 from scholarbase.errors import EncoderError
 from tests.encoders.servers import running
 from tests.encoders.tiny_bge_m3 import SENTENCES
@@ -116,17 +114,6 @@ def test_it_has_the_term_weights_of_the_served_model(bge_m3_service: str, tiny_b
     encoder.close()
 
 
-@pytest.mark.slow
-def test_over_a_unix_socket(tmp_path: Path, tiny_bge_m3: BgeM3Encoder) -> None:
-    with running(create_service(tiny_bge_m3), uds=tmp_path / "encoder.sock") as name:
-        encoder = HttpEncoder(name)
-        assert encoder.spec == tiny_bge_m3.spec
-        np.testing.assert_allclose(
-            encoder.encode_queries(["attention"]).dense, tiny_bge_m3.encode_queries(["attention"]).dense
-        )
-        encoder.close()
-
-
 def test_a_service_of_another_kind(service: ScriptedService) -> None:
     encoder = service.open(api_key=KEY)
     assert encoder.spec.to_dict() == {
@@ -168,14 +155,6 @@ def test_a_temporary_failure_is_retried(service: ScriptedService) -> None:
     service.script = [lambda _, status=status: Response(status_code=status) for status in (429, 500, 502)]
     assert encoder.encode_queries(["abc"]).dense.shape == (1, 2)
     assert len(service.bodies) == 5  # one to open, three failures, one success
-    encoder.close()
-
-
-def test_a_long_retry_after_fails_without_a_retry(service: ScriptedService) -> None:
-    encoder = service.open()
-    service.script = [lambda _: Response(status_code=429, headers={"Retry-After": "3600"})]
-    with pytest.raises(EncoderError, match="a Retry-After of 3600 s"):
-        encoder.encode_queries(["abc"])
     encoder.close()
 
 
@@ -237,15 +216,6 @@ def test_an_invalid_response_is_an_error(service: ScriptedService, step: Step, s
     service.script = [step]
     with pytest.raises(EncoderError, match=sentence):
         encoder.encode_documents(["a", "b"])
-    encoder.close()
-
-
-def test_nan_in_base64_is_an_error(service: ScriptedService) -> None:
-    encoder = service.open()
-    packed = base64.b64encode(np.array([np.nan, 0.8], dtype="<f4").tobytes()).decode()
-    service.script = [data(lambda texts: [{"index": 0, "embedding": packed}])]
-    with pytest.raises(EncoderError, match="zero or not finite"):
-        encoder.encode_queries(["x"])
     encoder.close()
 
 

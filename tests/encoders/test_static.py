@@ -1,5 +1,3 @@
-import threading
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -75,20 +73,6 @@ def test_the_batch_does_not_change_a_vector(tmp_path: Path) -> None:
     together = encoder.encode_documents(texts).dense
     alone = np.concatenate([encoder.encode_documents([text]).dense for text in texts])
     np.testing.assert_array_equal(together, alone)
-
-
-def test_threads_share_an_encoder(tmp_path: Path) -> None:
-    encoder = StaticEncoder(make_model(tmp_path / "model"))
-    start = threading.Barrier(4)
-
-    def encode(_: int) -> Any:
-        start.wait(60)
-        return encoder.encode_documents(TEXTS * 200).dense
-
-    with ThreadPoolExecutor(4) as threads:
-        one, *others = threads.map(encode, range(4))
-    for other in others:
-        np.testing.assert_array_equal(one, other)
 
 
 def test_the_spec_names_the_folder_and_its_files(tmp_path: Path) -> None:

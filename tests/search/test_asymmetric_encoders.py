@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from scholarbase.errors import EncoderError, EncoderMismatch, UnsupportedMode
+from scholarbase.errors import EncoderError, UnsupportedMode
 from scholarbase.search.library import Library
 from scholarbase.search.verification import verify
 from tests.conftest import run_cli, serving, snapshot_of
@@ -95,28 +95,6 @@ def test_the_library_names_both_models(pair: tuple[Path, npt.NDArray[np.float32]
     assert "documents (sentence-transformers, 8 dimensions); queries: queries (static)" in said
     said = run_cli("doctor", "--library", path, SCHOLARBASE_ENCODER=str(path.parent / "queries")).stdout
     assert "the query encoder queries (documents: documents) opens and encodes" in said
-
-
-def test_a_missing_query_model_is_an_error(
-    pair: tuple[Path, npt.NDArray[np.float32]], tmp_path: Path
-) -> None:
-    path, _ = pair
-    queries = path.parent / "queries"
-    queries.rename(tmp_path / "moved")
-    try:
-        with pytest.raises(EncoderError, match=f"The model path {queries} does not exist: give the folder"):
-            Library.open(path, encoder=str(queries))
-    finally:
-        (tmp_path / "moved").rename(queries)
-
-
-def test_another_query_model_is_an_error(pair: tuple[Path, npt.NDArray[np.float32]], tmp_path: Path) -> None:
-    path, _ = pair
-    other = make_model(tmp_path / "others", {"embeddings": VECTORS[::-1].copy()})
-    with pytest.raises(
-        EncoderMismatch, match=r"the query encoder queries .* the specified query encoder is others"
-    ):
-        Library.open(path, encoder=str(other))
 
 
 def test_models_of_other_dimensions_build_no_library(snapshot: Path, tmp_path: Path) -> None:

@@ -10,7 +10,6 @@ from scholarbase.ingest.job import ingest
 from scholarbase.models.responses import CheckedReference
 from scholarbase.models.status import is_withdrawn
 from scholarbase.search.library import Library
-from tests.conftest import json_lines
 from tests.libraries import opened_library
 
 GROSS = "arXiv:hep-th/9301068"
@@ -136,29 +135,6 @@ def test_a_long_bibliography_is_checked_in_parts(sample: Library) -> None:
     assert (len(response.results), last.position, last.line, last.status) == (1002, 1002, 1002, "held")
     with pytest.raises(InvalidRequest, match="references is empty"):
         sample.check_references(" ")
-
-
-def test_a_comment_tells_of_a_withdrawal(tmp_path: Path) -> None:
-    comments = {"1208.4891": "This paper has been withdrawn by the author", "1208.4892": "4 pages"}
-    records = (
-        {
-            "id": name,
-            "title": f"On Boson {name}",
-            "abstract": "We show it.",
-            "comments": text,
-            "categories": "hep-ph",
-            "authors": "A. Boson",
-            "versions": [],
-        }
-        for name, text in comments.items()
-    )
-    json_lines(tmp_path / "arxiv.jsonl", records)
-    ingest([tmp_path / "arxiv.jsonl"], tmp_path / "library")
-    with Library.open(tmp_path / "library") as library:
-        one = check(library, "arXiv:1208.4891")
-        assert one.status == "withdrawn"
-        assert one.reason.startswith("Its comment on arXiv says that it has been withdrawn.")
-        assert check(library, "arXiv:1208.4892").status == "held"
 
 
 @pytest.mark.parametrize(

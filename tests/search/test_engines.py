@@ -232,32 +232,6 @@ def test_feedback_keeps_the_first_ten_and_finds_more_of_the_answers(sample: Libr
     assert hits["feedback"] > hits["bm25"]
 
 
-def test_feedback_pages_are_cut_from_one_ranking_with_falling_scores(sample: Library) -> None:
-    whole = sample.search(questions()[0], mode="sparse", engine="feedback", limit=250)
-    scores = [hit.score for hit in whole.results]
-    assert scores == sorted(scores, reverse=True)
-    pages = [
-        found(sample, questions()[0], "feedback", limit=50, offset=offset) for offset in range(0, 250, 50)
-    ]
-    assert [paper for page in pages for paper in page] == [hit.paper.id for hit in whole.results]
-    assert whole == sample.search(questions()[0], mode="sparse", engine="feedback", limit=250)
-
-
-@pytest.mark.parametrize("filters", FILTERS[1:], ids=str)
-def test_feedback_respects_filters_and_tells_true_totals(sample: Library, filters: dict[str, object]) -> None:
-    q = "neural networks for language"
-    answer = sample.search(q, mode="sparse", engine="feedback", limit=10, exact=True, **filters)  # type: ignore[arg-type]
-    listed = [hit.paper.id for hit in sample.iter_search(q, mode="sparse", engine="feedback", **filters)]
-    assert answer.total_relation == "eq"
-    assert answer.total == len(listed) == len(set(listed))
-    passing = {
-        hit.paper.id
-        for word in ("neural", "networks", "language", "model", "data", "learning", "method", "approach")
-        for hit in sample.iter_search(word, mode="sparse", engine="fts5", **filters)
-    }
-    assert set(listed[:50]) <= passing
-
-
 def test_a_query_that_few_papers_match_gets_no_others(sample: Library) -> None:
     """Feedback would pad an answer of a few papers with papers that have none of the query's words."""
     rare = ("glueballs", "orientifolds", "tachyonic", "dialectal", "coreferent")
@@ -266,15 +240,6 @@ def test_a_query_that_few_papers_match_gets_no_others(sample: Library) -> None:
     assert found(sample, word, "feedback") == found(sample, word, "bm25")
     assert sample.search(word, mode="sparse", engine="feedback").total == totals[word]
     assert found(sample, "zxqvword", "feedback") == []
-
-
-def test_feedback_in_a_hybrid_search_is_a_leg_of_its_own_name(dense: Library) -> None:
-    answer = dense.search(
-        "string theory and black holes", mode="hybrid", engine="feedback", explain=True, limit=5
-    )
-    legs = {leg.leg for hit in answer.results for leg in hit.explain or ()}
-    assert answer.engine == "feedback"
-    assert legs == {"feedback", "dense"}
 
 
 @pytest.mark.whole

@@ -83,21 +83,6 @@ def test_the_words_of_a_query_in_syntax(small: Library, q: str, expected: dict[i
     assert terms(small.search(q, explain=True)) == expected
 
 
-def test_only_an_explanation_costs_anything(small: Library, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_: Any) -> None:
-        raise AssertionError("asked for words that nobody wants")
-
-    monkeypatch.setattr(small._ranker, "_matching_terms", fail)
-    for engine in ("bm25", "feedback", "fts5"):
-        assert small.search("graph", engine=engine).results[0].explain is None  # type: ignore[arg-type]
-    monkeypatch.undo()
-    asked: list[int] = []
-    held = small._ranker._matching_terms
-    monkeypatch.setattr(small._ranker, "_matching_terms", lambda q, ids: asked.extend(ids) or held(q, ids))
-    small.search("graph", limit=1, offset=1, explain=True)
-    assert len(asked) == 1
-
-
 @pytest.mark.parametrize("engine", ["bm25", "feedback", "fts5"])
 def test_only_legs_that_compare_words_name_them(dense: Library, engine: Any) -> None:
     answer = dense.search("quantum gauge zzyzx", mode="hybrid", engine=engine, explain=True, limit=100)

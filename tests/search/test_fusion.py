@@ -47,23 +47,6 @@ def test_qdrant_counts_ranks_from_zero_so_that_its_61_is_our_60() -> None:
     assert [f.score for f in ours] == pytest.approx([p.score for p in theirs])
 
 
-def test_weights_scale_a_leg() -> None:
-    fused, _, _ = fuse({"sparse": SPARSE, "dense": DENSE}, weights={"dense": 0.0})
-    assert fused == [(7, 1 / 61), (3, 1 / 62), (9, 1 / 63), (4, 0.0)]
-    doubled, _, _ = fuse({"sparse": SPARSE, "dense": DENSE}, weights={"dense": 2.0})
-    assert next(f.score for f in doubled if f.id == 4) == pytest.approx(2 / 62)
-
-
-def test_ties_break_by_id_and_not_by_the_order_of_legs() -> None:
-    one, two = [ScoredId(8, 1.0)], [ScoredId(2, 1.0)]
-    assert [f.id for f in fuse({"a": one, "b": two})[0]] == [2, 8]
-    assert [f.id for f in fuse({"b": two, "a": one})[0]] == [2, 8]
-
-
-def test_empty_legs_fuse_to_an_empty_list() -> None:
-    assert fuse({"sparse": [], "dense": []}, explain=True) == ([], 0, {})
-
-
 def test_a_paper_twice_in_a_leg_is_an_error() -> None:
     with pytest.raises(ValueError, match="ranks a paper twice"):
         fuse({"sparse": [ScoredId(7, 2.0), ScoredId(7, 1.0)]})

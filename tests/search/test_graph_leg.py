@@ -13,7 +13,6 @@ from scholarbase.errors import InvalidRequest
 from scholarbase.indexes import citations
 from scholarbase.indexes.citations import EdgeRow, insert_edges
 from scholarbase.indexes.schema import open_for_building
-from scholarbase.responses.text import as_text
 from scholarbase.search.library import Library
 from scholarbase.settings import load_settings
 from tests.conftest import sample_edges
@@ -105,17 +104,6 @@ def test_explanations_name_linked_results_and_add_up(library: Library) -> None:
     assert names > 20
 
 
-@pytest.mark.parametrize("q", QUESTIONS)
-def test_pages_are_parts_of_one_ranking(library: Library, q: str) -> None:
-    whole = [(hit.paper.id, hit.score) for hit in library.search(q, limit=1000).results]
-    pages = [
-        (hit.paper.id, hit.score)
-        for offset in range(0, 120, 30)
-        for hit in library.search(q, limit=30, offset=offset).results
-    ]
-    assert pages == whole[:120]
-
-
 def test_a_library_without_enough_edges_is_ranked_by_its_texts(tmp_path: Path) -> None:
     rows = [
         {"corpusid": number, "title": title, "abstract": f"{title} of graphs.", "year": 2020}
@@ -158,14 +146,3 @@ def test_a_direction_with_too_many_edges_is_left_out(tmp_path: Path) -> None:
         assert is_reference.tolist() == [True, False, True, True]
         assert [len(column) for column in citations.linked(connection, [9, 1], most=4)] == [8] * 3
         assert [len(column) for column in citations.linked(connection, [], most=4)] == [0] * 3
-
-
-def test_the_text_of_an_explanation_names_the_linked_papers(library: Library) -> None:
-    response = library.search(QUESTIONS[0], limit=1, explain=True, fields=["title"])
-    [graph] = [leg for leg in response.results[0].explain or () if leg.leg == "graph"]
-    assert isinstance(graph.cited_by, tuple)
-    text = as_text(response.to_dict())
-    assert (
-        f"graph: rank {graph.rank}, score {graph.score:.4g}, share {graph.share:.4g}, cited by {graph.cited_by[0]}"
-        in text
-    )

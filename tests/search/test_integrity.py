@@ -49,12 +49,12 @@ def unflip(path: Path, place: int, mask: int) -> None:
         file.write(bytes([byte ^ mask]))
 
 
-def check_flips(library: Path, flips: int, seed: int) -> None:
-    """Flip one bit at a time, half of them in the catalogue and the others in every other file in turn."""
-    chance = random.Random(seed)
+def test_verify_finds_every_flipped_bit(library: Path) -> None:
+    """Half of them in the catalogue, and the others in every other file in turn."""
+    chance = random.Random(15)
     files = sorted(path for path in library.rglob("*") if path.is_file() and path.stat().st_size)
     others = [path for path in files if path.name != "catalog.sqlite"]
-    for number in range(flips):
+    for number in range(12):
         path = library / "catalog.sqlite" if number % 2 else others[number // 2 % len(others)]
         place, mask = flip(path, chance)
         with pytest.raises((VerificationFailed, LibraryCorrupt)) as found:
@@ -65,15 +65,6 @@ def check_flips(library: Path, flips: int, seed: int) -> None:
             assert path.name in str(found.value) or "manifest" in str(found.value)
         unflip(path, place, mask)
     assert list(verify(library))
-
-
-def test_verify_finds_every_flipped_bit(library: Path) -> None:
-    check_flips(library, 12, 15)
-
-
-@pytest.mark.slow
-def test_verify_finds_a_flipped_bit_in_every_file(library: Path) -> None:
-    check_flips(library, 150, 16)
 
 
 def test_verify_finds_every_flipped_bit_of_the_list_itself(library: Path) -> None:
@@ -89,43 +80,31 @@ def test_verify_finds_every_flipped_bit_of_the_list_itself(library: Path) -> Non
                 list(verify(library))
 
 
-REWRITTEN = {
-    "papers": "UPDATE papers SET url = replace(url, 'a', 'e') WHERE id = (SELECT min(id) FROM papers)",
-    "papers infinity": "UPDATE papers SET tldr = 9e999 WHERE id = (SELECT min(id) FROM papers)",
-    "aliases": "UPDATE aliases SET paper_id = 8 WHERE rowid IN (SELECT 1) OR value = (SELECT min(value) FROM aliases)",
-    "edges contexts": "UPDATE edges SET contexts = '[\"other words\"]'",
-}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("what", REWRITTEN)
-def test_rewritten_rows_are_found_where_the_list_of_files_is_rewritten_too(library: Path, what: str) -> None:
-    with closing(sqlite3.connect(library / "catalog.sqlite")) as db, db:
-        statement = REWRITTEN[what].replace("rowid IN (SELECT 1) OR ", "")
-        assert db.execute(statement).rowcount
-    relist(library)
-    Library.open(library, full=True).close()
-    with pytest.raises(
-        VerificationFailed,
-        match=rf"differs from the manifest: .*{what.split(maxsplit=1)[0]}|{what.split(maxsplit=1)[0]} .*has a value",
-    ):
-        list(verify(library))
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "statement",
+    ("statement", "sentence"),
     [
-        "UPDATE document_frequencies SET papers = papers + 1 WHERE term = (SELECT max(term) FROM document_frequencies)",
-        "DELETE FROM document_frequencies WHERE term = (SELECT min(term) FROM document_frequencies WHERE term > 0)",
+        ("UPDATE papers SET url = replace(url, 'a', 'e')", "differs from the manifest: .*papers"),
+        ("UPDATE papers SET tldr = 9e999 WHERE id = 1", "papers .*has a value"),
+        (
+            "UPDATE aliases SET paper_id = 8 WHERE value = (SELECT min(value) FROM aliases)",
+            "manifest: .*aliases",
+        ),
+        ("UPDATE edges SET contexts = '[\"other words\"]'", "differs from the manifest: .*edges"),
+        (
+            "UPDATE document_frequencies SET papers = papers + 1 WHERE term > 0",
+            "document frequency .*, and the vec",
+        ),
     ],
 )
-def test_rewritten_document_frequencies_are_found(library: Path, statement: str) -> None:
+def test_rewritten_rows_are_found_where_the_list_of_files_is_rewritten_too(
+    library: Path, statement: str, sentence: str
+) -> None:
     with closing(sqlite3.connect(library / "catalog.sqlite")) as db, db:
         assert db.execute(statement).rowcount
     relist(library)
     Library.open(library, full=True).close()
-    with pytest.raises(VerificationFailed, match=r"document frequency .*, and the vectors have"):
+    with pytest.raises(VerificationFailed, match=sentence):
         list(verify(library))
 
 

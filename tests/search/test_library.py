@@ -153,6 +153,13 @@ def test_within_exclude_and_citation_counts(dense: Library, way: dict[str, Any])
     assert {hit.paper.id for hit in cited.results} < set(everything)
 
 
+def test_the_most_cited_of_titles_with_an_equal_beginning_comes_first(sample: Library) -> None:
+    for title in ("Supersymmetry", "Quantum gravity"):
+        matches = sample.match_title(title, limit=100).results
+        alike = [match.paper.citation_count or 0 for match in matches if match.score == 0.9]
+        assert alike == sorted(alike, reverse=True)
+
+
 # -- query syntax, explanations, fields ----------------------------------------------------------------------
 
 

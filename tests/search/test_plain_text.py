@@ -1,7 +1,6 @@
 """Texts and queries are read alike, however they are written; formulas stay as their authors wrote them."""
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +10,6 @@ from scholarbase.bibliographies.writing import write_papers
 from scholarbase.client import Client
 from scholarbase.models.papers import PAPER_FIELDS, AsWritten
 from scholarbase.search.library import Library
-from scholarbase.search.verification import verify
 from tests.conftest import run_cli, serving_in_thread
 from tests.libraries import opened_library
 
@@ -164,15 +162,3 @@ def test_bibtex_has_formulas_as_they_were_written(written: Library) -> None:
     assert (entry.title, entry.written_title) == (paper.title, "CO$_2$ capture by porous solids")
     printed = run_cli("paper", "CorpusId:4", "--library", str(written.path), "--format", "bibtex").stdout
     assert "CO$_2$ capture" in printed
-
-
-def test_a_library_with_formulas_is_verified(written: Library) -> None:
-    assert any("content" in line for line in verify(written.path))
-
-
-def test_an_older_library_is_refused_with_what_to_do(tmp_path: Path, written: Library) -> None:
-    manifest = (written.path / "manifest.json").read_bytes().replace(b'"format": 11', b'"format": 10')
-    (tmp_path / "manifest.json").write_bytes(manifest)
-    refused = run_cli("info", "--library", str(tmp_path))
-    assert refused.returncode != 0
-    assert "has format 10, and this ScholarBase reads format 11" in refused.stderr

@@ -31,11 +31,11 @@ def bibliography(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
         yield library
 
 
-@pytest.fixture(scope="module", params=[20, pytest.param(282, marks=pytest.mark.slow)])
-def small(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
     """The first papers of the sample, most of them on physics."""
     folder = tmp_path_factory.mktemp("small")
-    with opened_library(folder, sample_papers()[: request.param], dense=True) as library:
+    with opened_library(folder, sample_papers()[:20], dense=True) as library:
         yield library
 
 

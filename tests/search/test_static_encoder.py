@@ -45,14 +45,10 @@ def test_papers_without_known_tokens_have_no_vector(static_library: Path) -> Non
     assert list(verify(static_library))
 
 
-def test_a_query_without_known_tokens_finds_nothing_by_meaning(static_library: Path) -> None:
+def test_a_query_without_known_tokens_finds_words_and_nothing_by_meaning(static_library: Path) -> None:
     with Library.open(static_library, encoder=str(static_library.parent / "tiny")) as library:
         nothing = library.search("qwxyz", mode="dense")
         assert (list(nothing.results), nothing.total, nothing.total_relation) == ([], 0, "eq")
-
-
-def test_a_query_without_known_tokens_still_finds_words(static_library: Path) -> None:
-    with Library.open(static_library, encoder=str(static_library.parent / "tiny")) as library:
         by_words = library.search("zebra", mode="hybrid")
         assert [hit.paper.title for hit in by_words.results] == ["zebra"]
         assert (by_words.total, by_words.total_relation) == (1, "eq")

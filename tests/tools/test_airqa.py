@@ -13,9 +13,8 @@ from anyio.from_thread import start_blocking_portal
 from mcp import Client as McpClient
 from PIL import Image
 
-from scholarbase.client import AsyncClient, Client
+from scholarbase.client import Client
 from scholarbase.errors import InvalidRequest, ToolNotFound
-from scholarbase.models.limits import SCHEMA_FORMS
 from scholarbase.responses.sizing import estimate_tokens
 from scholarbase.search.library import Library
 from scholarbase.sessions.session import Session
@@ -61,12 +60,6 @@ class TestSchemas:
             "view": (["paper_id", "page_number", "bounding_box"], ["paper_id", "page_number"]),
             "answer": (["answer"], ["answer"]),
         }
-
-    def test_every_form(self, tools: Tools) -> None:
-        for form in SCHEMA_FORMS:
-            assert len(tools.schemas(form)) == 4
-            if form.startswith("openai"):
-                assert len(tools.schemas(form, strict=True)) == 4
 
     def test_the_set_is_named_in_each_interface(self, url: str, full_texts: Library) -> None:
         assert listed(httpx.get(f"{url}/v1/tools?set=airqa").json()["tools"]) == NAMES
@@ -299,29 +292,6 @@ class TestSessions:
             ("search_papers", False),
         ]
 
-    def test_the_answer_ends_the_episode_over_http(self, url: str) -> None:
-        def post(name: str, arguments: dict[str, Any], **headers: str) -> dict[str, Any]:
-            content: dict[str, Any] = httpx.post(
-                f"{url}/v1/tools/{name}?set=airqa",
-                json=arguments,
-                headers={"X-ScholarBase-Session": "ends", **headers},
-            ).json()
-            return content
-
-        key = {"Idempotency-Key": "one"}
-        first = post("answer", {"answer": 7}, **key)
-        assert first["done"] is True
-        assert post("answer", {"answer": 7}, **key) == first  # the same call again
-        assert post("view", {"paper_id": MERGING, "page_number": 1})["error_type"] == "session"
-        with (
-            start_blocking_portal() as portal,
-            portal.wrap_async_context_manager(McpClient(f"{url}/mcp/airqa")) as client,
-        ):
-            meta: Any = {"scholarbase/session": "ends"}
-            result = portal.call(lambda: client.call_tool("retrieve", {"query": "zebra"}, meta=meta))
-            assert result.is_error
-            assert "ended with the answer of call 1" in result.content[0].text
-
     def test_an_image_counts_no_tokens(self, full_texts: Library, tmp_path: Path) -> None:
         with SessionStore(tmp_path) as store:
             tools = Tools(full_texts, session=Session("seen"), store=store, tool_set="airqa")
@@ -329,14 +299,3 @@ class TestSessions:
             [row] = [json.loads(line) for line in store.lines("seen")]
         assert row["ids"] == [MERGING]
         assert row["tokens"] < 200
-
-
-async def _over_async(url: str) -> dict[str, Any]:
-    async with AsyncClient(url) as client:
-        return await client.call_tool("retrieve", {"query": "zebra", "limit": 1}, tool_set="airqa")
-
-
-def test_the_asynchronous_client_gets_the_same(url: str, tools: Tools) -> None:
-    with start_blocking_portal() as portal:
-        content = portal.call(_over_async, url)
-    assert content == tools.call("retrieve", {"query": "zebra", "limit": 1})

@@ -201,12 +201,3 @@ def test_arguments_are_understood_as_documented() -> None:
             assert whole == result or (
                 result.endswith(" ...") and whole.startswith(result.removesuffix("..."))
             )
-
-
-def test_ids_that_are_no_text_have_their_own_errors(sample: Library) -> None:
-    results = Tools(sample).call("get_papers", {"ids": [SEED, 220831234, None], "fields": "title"})["results"]
-    assert results[0]["id"] == SEED
-    assert "CorpusId:220831234" in results[1]["error"]
-    assert "empty" in results[2]["error"]
-    with pytest.raises(InvalidRequest, match="'no id'"):
-        Tools(sample).call("get_papers", {"ids": [SEED, "no id"], "missing": "error"})

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -123,30 +122,6 @@ def test_nothing_differs_of_any_route(url: str, folder: Path, sample: Library) -
     assert answered.status_code == 200
     # The batch that was answered is two calls.
     seen_to_be_same(sample, folder, agent, len(NATIVE) + 2)
-
-
-@pytest.mark.slow
-def test_nothing_differs_of_answers_of_a_size(url: str, folder: Path, sample: Library) -> None:
-    agent = Agent(url, query=QUESTION, limits={"calls": 1000, "tokens": 10**7})
-    for size, form in zip((*range(160, 420, 20), 1000, 3000), cycle(("json", "text")), strict=False):
-        sized = {"max_tokens": size, "format": form}
-        post(
-            agent, "/v1/search", q=QUESTION, limit=40, fields=["id", "title", "abstract", "authors"], **sized
-        )
-        get(agent, "/v1/search", q="black holes", limit=40, offset=7, **sized)
-        searches = [{"q": "instantons", "limit": 12, "offset": 3}, {"q": QUESTION, "limit": 12}]
-        post(agent, "/v1/search/batch", searches=searches, **sized | {"max_tokens": 3 * size})
-        get(agent, f"/v1/papers/{SEED}/citations", limit=40, **sized)
-        post(agent, "/v1/expand", seeds=[SEED], limit=40, **sized)
-        get(agent, f"/v1/papers/{SEED}/similar", limit=40, **sized)
-        get(agent, f"/v1/papers/{SEED}", **sized)
-        get(agent, "/v1/title-match", title="String Theory", min_score=0.3, limit=9, **sized)
-        post(agent, "/v1/papers/batch", ids=[SEED, "hep-th/9303046"], **sized)
-        post(agent, "/v1/tools/search_papers", q=QUESTION, limit=40, **sized)
-    session, lines = recorded(folder, agent)
-    wrong = [str(difference) for difference in differences(replay(sample, session, lines))]
-    assert wrong == []
-    assert sum("error" not in json.loads(line) for line in lines) > 100
 
 
 def test_nothing_differs_of_one_title_at_any_size(url: str, folder: Path, sample: Library) -> None:

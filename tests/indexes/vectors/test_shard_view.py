@@ -123,20 +123,6 @@ def test_killing_the_server_does_not_change_a_library(library: Path, corpus: Cor
 
 
 @pytest.mark.slow
-def test_three_processes_at_once_return_the_same_results(library: Path, corpus: Corpus) -> None:
-    processes = [serve(library / "vectors") for _ in range(3)]
-    found = [results(process) for process in processes]
-    assert len(list(views_of(library).iterdir())) == 3
-    assert found[0][0] == len(corpus.points)
-    assert len(found[0][1]) == 20
-    assert found[1] == found[0]
-    assert found[2] == found[0]
-    for process in processes:
-        end(process)
-    assert [path.name for path in library.iterdir()] == ["vectors"]
-
-
-@pytest.mark.slow
 def test_views_opened_while_others_close_find_their_folder(tmp_path: Path) -> None:
     """Closing a view removed the folder of all views while another view was created in it."""
     shard = tmp_path / "vectors"

@@ -2,8 +2,6 @@
 
 import math
 from collections import Counter
-from contextlib import closing
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,18 +13,14 @@ from scholarbase.indexes.vectors.base import (
     BM25,
     DENSE,
     LEARNED,
-    EngineVector,
     Payload,
     ScoredId,
     SparseVector,
-    VectorConfig,
-    VectorPoint,
     ascending,
 )
-from scholarbase.indexes.vectors.edge import EdgeWriter
 from scholarbase.indexes.vectors.index import EdgeIndex, VectorIndex
 from scholarbase.indexes.vectors.shards import ShardedIndex
-from tests.indexes.vectors.conftest import DIMENSIONS, SERVER, SNAPSHOT, Corpus, words
+from tests.indexes.vectors.conftest import DIMENSIONS, Corpus, words
 
 QUESTIONS = [
     "Which papers propose neural networks for image classification?",
@@ -226,62 +220,6 @@ def test_ties_break_by_lowest_id_at_every_limit(index: VectorIndex, corpus: Corp
         assert index.search_dense(dense, limit, NO_FILTERS, exact=True) == near[:limit]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", ["edge", SERVER])
-def test_a_large_group_of_ties_is_limited_by_id(
-    kind: str, tmp_path: Path, request: pytest.FixtureRequest
-) -> None:
-    numbers = np.random.default_rng(3).permutation(np.arange(1, 301)).tolist()
-    config = VectorConfig(dimensions=2)
-    points = [
-        VectorPoint(number, Payload(), np.array([3, 4], dtype=np.float32), {BM25: SparseVector([7], [1.5])})
-        for number in numbers
-    ]
-    writer = EdgeWriter.open(tmp_path / "vectors", config)
-    writer.upsert(points)
-    writer.finish()
-    writer.close()
-    index: VectorIndex = EdgeIndex.open(tmp_path / "vectors")
-    if kind == "server":
-        from scholarbase_cluster.qdrant.server import ServerIndex
-        from tests.qdrant.loading import fill
-
-        nodes = request.getfixturevalue("nodes")
-        with closing(index) as edge:
-            fill(edge, nodes, "ties", SNAPSHOT)
-        index = ServerIndex.open(nodes, "ties", SNAPSHOT)
-    query = np.array([1, 0], dtype=np.float32)
-    for limit in (1, 10, 299, 1000):
-        wanted = list(range(1, min(limit, 300) + 1))
-        assert [
-            hit.id for hit in index.search_sparse(BM25, SparseVector([7], [1.0]), limit, NO_FILTERS)
-        ] == wanted
-        assert [hit.id for hit in index.search_dense(query, limit, NO_FILTERS, exact=True)] == wanted
-    index.close()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["zero citations", "ids", "all at once"])
-def test_the_order_of_a_querys_terms_does_not_change_a_bit(
-    index: VectorIndex, corpus: Corpus, name: str
-) -> None:
-    random = np.random.default_rng(2)
-    for question in [*QUESTIONS, " ".join(QUESTIONS)]:
-        vector = corpus.bm25.query(question)
-        terms = list(zip(vector.indices, vector.values, strict=True))
-        weighted = [(term, float(np.float32(random.uniform(0.1, 2)))) for term, _ in terms]
-        for pairs in (terms, weighted):
-            orders = [[pairs[i] for i in random.permutation(len(pairs))] for _ in range(4)] + [sorted(pairs)]
-            for filters in (NO_FILTERS, FILTERS[name]):
-                found = [
-                    index.search_sparse(
-                        BM25, EngineVector(*map(list, zip(*order, strict=True))), 340, filters
-                    )
-                    for order in orders
-                ]
-                assert all(hits == found[0] for hits in found)
-
-
 def test_unknown_words_find_nothing_and_change_nothing(index: VectorIndex, corpus: Corpus) -> None:
     def found(text: str) -> list[int]:
         return [hit.id for hit in index.search_sparse(BM25, corpus.bm25.query(text), 400, NO_FILTERS)]
@@ -324,14 +262,6 @@ def test_dense_vectors_are_looked_up_by_id(index: VectorIndex, corpus: Corpus) -
     assert found[42].dtype == np.float32
     np.testing.assert_allclose(found[42], corpus.points[41].dense, atol=5e-4)
     assert index.dense_vectors([]) == {}
-
-
-def test_point_ids_are_catalogue_ids(index: VectorIndex, corpus: Corpus) -> None:
-    """Ids were a salted hash, so that updates created duplicates and deletions missed them."""
-    for number in (1, 42, 300):
-        hits = index.search_sparse(BM25, corpus.points[number - 1].sparse[BM25], 1, NO_FILTERS)
-        assert hits[0].id == number
-        assert type(hits[0].id) is int
 
 
 def test_a_broken_query_vector_is_an_error_not_an_empty_list(index: VectorIndex) -> None:
