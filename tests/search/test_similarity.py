@@ -3,13 +3,11 @@
 Expected co-citations are counted from the sample's own citations, cosines by numpy from the stored vectors.
 """
 
-import json
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx
 import numpy as np
 import pytest
 
@@ -28,7 +26,7 @@ from scholarbase.ingest.plans import IngestRules
 from scholarbase.models.responses import SimilarResponse
 from scholarbase.search.library import Library
 from scholarbase.settings import load_settings
-from tests.conftest import SAMPLE, sample_edges, sample_rows, serving_in_thread
+from tests.conftest import SAMPLE, sample_edges, sample_rows
 from tests.libraries import library_of
 
 SEED = "arXiv:hep-th/9301068"
@@ -334,42 +332,3 @@ def test_a_library_with_neither_is_an_error(tmp_path: Path) -> None:
 def test_it_stops_at_its_time_limit(library: Library) -> None:
     with pytest.raises(TimeLimit, match=r"was stopped at the time limit of 1e-09 s: "):
         library.similar(SEED, timeout=1e-9)
-
-
-# -- over HTTP, the clients and the command line --------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def url(library: Library, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with serving_in_thread(library, sessions=str(tmp_path_factory.mktemp("sessions"))) as address:
-        yield address
-
-
-# -- sessions -------------------------------------------------------------------------------------------
-
-
-def test_a_session_records_the_call_and_excludes_what_it_returned(url: str) -> None:
-    path = f"{url}/v1/papers/{SEED}/similar"
-    headers = {"X-ScholarBase-Session": "similar"}
-    assert httpx.post(
-        f"{url}/v1/sessions", json={"session": "similar", "limits": {"expansions": 3}}
-    ).is_success
-    pages = [
-        httpx.request(method, path, headers=headers, **sent).json()
-        for method, sent in (
-            ("GET", {"params": {"limit": 5}}),
-            ("GET", {"params": {"limit": 5, "exclude_seen": "true"}}),
-            ("POST", {"json": {"limit": 5, "exclude_seen": True}}),
-        )
-    ]
-    found = [hit["paper"]["id"] for page in pages for hit in page["results"]]
-    assert len(set(found)) == 15
-    assert [page["budget"] for page in pages] == [{"expansions": left} for left in (2, 1, 0)]
-    assert pages[1]["next_offset"] == 0
-    assert httpx.get(path, headers=headers).status_code == 403
-    lines = [json.loads(line) for line in httpx.get(f"{url}/v1/sessions/similar").text.splitlines()]
-    assert [(line["tool"], line["kind"]) for line in lines] == [("similar_papers", "expand")] * 4
-    assert lines[0]["arguments"] == {"paper_id": SEED, "limit": 5}
-    assert lines[0]["ids"] == found[:5]
-    assert lines[0]["scores"] == [hit["score"] for hit in pages[0]["results"]]
-    assert "0 are left" in lines[3]["error"]
