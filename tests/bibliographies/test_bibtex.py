@@ -10,6 +10,7 @@ from scholarbase.bibliographies.names import display_name
 from scholarbase.bibliographies.references import PAPERS, Reference
 from scholarbase.identifiers import parse
 from scholarbase.models.limits import MAX_REFERENCES
+from tests.tables import cases
 
 BOOKS = r"""
 @incollection{part, title={A part}, author={Doe, Ann}, crossref={book}, pages={3--9}}
@@ -76,61 +77,19 @@ def test_blocks_that_only_give_fields_are_no_papers(books: dict[str | None, Refe
 
 
 def test_names_are_kept() -> None:
-    for written, names in (
-        ("{{World Health Organization}}", ["World Health Organization"]),
-        ("{{Barnes and Noble}}", ["Barnes and Noble"]),
-        (
-            "{{Ministry of Health, Labour and Welfare; Japan}}",
-            ["Ministry of Health, Labour and Welfare; Japan"],
-        ),
-        ("{Doe, Ann and {Acme, Inc.} and Roe, Bo}", ["Ann Doe", "Acme, Inc.", "Bo Roe"]),
-        ('"{Acme AND Sons}"', ["Acme AND Sons"]),
-        ("{{{\\'E}cole normale}}", ["École normale"]),
-        ("{{\\'E}mile {Zola}}", ["Émile Zola"]),
-        ("{{van den Berg}, Jan and {Ng}, A.~Y.}", ["Jan van den Berg", "A. Y. Ng"]),
-        ("{Qq, R. S. And Tt, U. V. AND Vv, W.}", ["R. S. Qq", "U. V. Tt", "W. Vv"]),
-        ("{Doe, Ann and others}", ["Ann Doe"]),
-        ("{Doe, Jr., Ann}", ["Ann Doe Jr."]),
-        ("{Anderson, Andy and Band, Brand}", ["Andy Anderson", "Brand Band"]),
-        ("{family=Oord, given=Aaron, prefix=van den, useprefix=true}", ["Aaron van den Oord"]),
-        ('{"family={de la Cruz}", given={Juan Luis} and Roe, Bo}', ["Juan Luis de la Cruz", "Bo Roe"]),
-        ("{given={Hans}, family={Müller}, given-i={H}, suffix=III}", ["Hans Müller III"]),
-    ):
+    for written, names in cases("references", "names"):
         [entry], _ = read_bibtex(f"@misc{{a, title={{T}}, author={written}}}", PAPERS)
         assert [display_name(name) for name in entry.authors] == names
         assert entry.more_authors == ("others" in written)
 
 
-def test_dates_of_entries() -> None:
-    for fields, date, year in (
-        ('year=1999, month = jan # "~1"', "1999-01-01", 1999),
-        ('year=1999, month = "10~" # feb', "1999-02-10", 1999),
-        ("year=1999, month = mar", None, 1999),
-        ("year=1999, month = {April}, day = {30}", "1999-04-30", 1999),
-        ("year={2020}, month={12}, day={24}", "2020-12-24", 2020),
-        ('year=1999, month = may # "~1--5"', None, 1999),
-        ("date={2020-05-03}, urldate={2021-01-01}", "2020-05-03", 2020),
-        ("date={2020-05-03/2020-05-07}", "2020-05-03", 2020),
-        ("urldate={2021-01-01}", None, None),
-        ("year={in press}, date={2018}", None, 2018),
-        ("year=2001, month={99}, day={99}", None, 2001),
-    ):
+def test_dates_and_titles() -> None:
+    for fields, date, year in cases("references", "dates"):
         [entry], _ = read_bibtex(f"@misc{{a, title={{T}}, {fields}}}", PAPERS)
-        assert (entry.date, entry.year) == (date, year)
-
-
-@pytest.mark.parametrize(
-    ("fields", "title"),
-    [
-        ("title={True}, subtitle={And so on}", "True: And so on"),
-        ("title={Why?}, subtitle={Because}", "Why? Because"),
-        ("shorttitle={Short}", "Short"),
-        ("title={Long}, shorttitle={Short}", "Long"),
-    ],
-)
-def test_titles_in_parts(fields: str, title: str) -> None:
-    [entry], _ = read_bibtex(f"@book{{a, {fields}}}", PAPERS)
-    assert entry.title == title
+        assert (entry.date, entry.year) == (date, year), fields
+    for fields, title in cases("references", "title"):
+        [entry], _ = read_bibtex(f"@book{{a, {fields}}}", PAPERS)
+        assert entry.title == title, fields
 
 
 def test_a_comment_without_braces_is_a_comment() -> None:

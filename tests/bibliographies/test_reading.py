@@ -14,9 +14,9 @@ from scholarbase.bibliographies.ris import read_ris
 from scholarbase.errors import InvalidRequest
 from scholarbase.identifiers import parse
 from scholarbase.ingest.sources.columns import json_rows
-from scholarbase.markup import plain
 from scholarbase.models.limits import MAX_REFERENCES
 from tests.ingest.sources.test_json_records import ANSWER, ARXIV, FORMS, ITEM, LISTED, WORK
+from tests.tables import cases
 
 BIBTEX = r"""
 @string{npb = "Nucl. Phys. B"}
@@ -188,129 +188,38 @@ def test_a_text_over_the_limit_or_without_references_is_refused() -> None:
     assert len(read_bibliography("a" * 10_000).references) == 1
 
 
-@pytest.mark.parametrize(
-    ("text", "found"),
-    [
-        ("@article{a, title={b}}", "bibtex"),
-        ("Contact me @home {now}", "text"),
-        ("[1] a reference", "text"),
-        ('[{"title": "a"}]', "csl-json"),
-        ("\ufeffTY  - JOUR\nER  - ", "ris"),
-        ("arXiv:1706.03762", "text"),
-    ],
-)
-def test_the_format_is_known_by_the_content(text: str, found: str) -> None:
-    assert read_bibliography(text).format == found
+def test_the_format_is_known_by_the_content() -> None:
+    for text, found in cases("references", "format"):
+        assert read_bibliography(text).format == found, text
 
 
-@pytest.mark.parametrize(
-    ("text", "written"),
-    [
-        (r"Schr{\"o}dinger and Erd{\H o}s", "Schrödinger and Erdős"),
-        (r"Ha\v{c}ek, \'{e}t\'e, Fran{\c c}ois", "Haček, été, François"),
-        (r"\O{}rsted, Stra\ss e, \AA ngstr\"om, \l{}", "Ørsted, Straße, Ångström, ł"),
-        (
-            r"{\it Some} \emph{title}---with {B}races \& more~words",
-            "Some title\u2014with Braces & more words",
-        ),
-        (r"Codes over $\mathbb{F}_{q}$ and {G}raphs", "Codes over F_q and Graphs"),
-    ],
-)
-def test_latex_as_plain_text(text: str, written: str) -> None:
-    assert plain(text, braces=True) == written
+def test_surnames_in_any_order() -> None:
+    for name, last in cases("references", "surname"):
+        assert surname(name) == last, name
 
 
-@pytest.mark.parametrize(
-    ("name", "last"),
-    [
-        ("Gross, David J.", "Gross"),
-        ("David J. Gross", "Gross"),
-        ("Perdew JP", "Perdew"),
-        ("van der Berg, A.", "van der Berg"),
-        ("Sammy Davis Jr.", "Davis"),
-        ("D. J. Gross", "Gross"),
-        ("ATLAS", "ATLAS"),
-    ],
-)
-def test_surnames_in_any_order(name: str, last: str) -> None:
-    assert surname(name) == last
+def test_ids_of_bibtex_fields_and_ris_tags() -> None:
+    for fields, ids in cases("references", "bibtex ids"):
+        [reference] = read_bibtex("@misc{k, title={T}, " + fields + "}")[0]
+        assert list(map(str, reference.ids)) == ids, fields
+    for line, ids in cases("references", "ris ids"):
+        [reference] = read_ris(f"TY  - JOUR\nTI  - T\n{line}\nER  - \n")
+        assert list(map(str, reference.ids)) == ids, line
 
 
-@pytest.mark.parametrize(
-    ("fields", "ids"),
-    [
-        ("eprint={19872477}, eprinttype={pubmed}", ["PMID:19872477"]),
-        ("eprint={PMC2323736}, eprinttype={pmcid}", ["PMCID:2323736"]),
-        ("eprint={arXiv:1011.1669v3}, archivePrefix={arXiv}", ["arXiv:1011.1669"]),
-        ("eprint={9711200}, archivePrefix={arXiv}, primaryClass={hep-th}", ["arXiv:hep-th/9711200"]),
-        ("eprint={0309136}, primaryClass={math.GT}", ["arXiv:math/0309136"]),
-        ("pmid={PMID: 19872477}, pmcid={PMC2323736}", ["PMID:19872477", "PMCID:2323736"]),
-        ("doi={http://doi.acm.org/10.1145/1137627.1137631}", ["DOI:10.1145/1137627.1137631"]),
-        ("doi={10.1145/2925416 10.1109/CCC.2012.36}", ["DOI:10.1145/2925416", "DOI:10.1109/ccc.2012.36"]),
-        ("note={see 10.1000/182 (and 10.1000/183).}", ["DOI:10.1000/182", "DOI:10.1000/183"]),
-    ],
-)
-def test_ids_of_bibtex_fields(fields: str, ids: list[str]) -> None:
-    [reference] = read_bibtex("@misc{k, title={T}, " + fields + "}")[0]
-    assert list(map(str, reference.ids)) == ids
+def test_dois_in_a_text() -> None:
+    for text, ids in cases("references", "dois"):
+        assert {str(one.id): text[one.start : one.end] for one in find_ids(text)} == ids
 
 
-@pytest.mark.parametrize(
-    ("line", "ids"),
-    [
-        ("L3  - 10.1000/ebsco.1", ["DOI:10.1000/ebsco.1"]),
-        ("DO  - 10.1659/0276-4741(2004)024[0141:SPOCMP]2.0.CO;2",
-         ["DOI:10.1659/0276-4741(2004)024[0141:spocmp]2.0.co;2"]),
-        ("DO  - https://doi.org/10.1000/182", ["DOI:10.1000/182"]),
-        ("C2  - PMC2323736", ["PMCID:2323736"]),
-        ("UR  - https://dl.acm.org/doi/10.1145/1137627.1137631", ["DOI:10.1145/1137627.1137631"]),
-    ],
-)  # fmt: skip
-def test_ids_of_ris_tags(line: str, ids: list[str]) -> None:
-    [reference] = read_ris(f"TY  - JOUR\nTI  - T\n{line}\nER  - \n")
-    assert list(map(str, reference.ids)) == ids
-
-
-@pytest.mark.parametrize(
-    ("text", "ids"),
-    [
-        ("See doi.org/10.1186/s12874.", {"DOI:10.1186/s12874": "doi.org/10.1186/s12874"}),
-        ("info:doi/10.1000/182, and", {"DOI:10.1000/182": "info:doi/10.1000/182"}),
-        ("<i>10.1000/182</i>", {"DOI:10.1000/182": "10.1000/182"}),
-        ("(doi:10.1000/182(a)).", {"DOI:10.1000/182(a)": "10.1000/182(a)"}),
-        ("(10.1000/x%3Cy%3E.2)", {"DOI:10.1000/x<y>.2": "10.1000/x%3Cy%3E.2"}),
-        ("A. 10.1002/(SICI)1097-4571(1998)49:4<327::AID-ASI4>3.0.CO;2-4. B", {
-            "DOI:10.1002/(sici)1097-4571(1998)49:4<327::aid-asi4>3.0.co;2-4":
-            "10.1002/(SICI)1097-4571(1998)49:4<327::AID-ASI4>3.0.CO;2-4"}),
-    ],
-)  # fmt: skip
-def test_dois_in_a_text(text: str, ids: dict[str, str]) -> None:
-    assert {str(one.id): text[one.start : one.end] for one in find_ids(text)} == ids
-
-
-@pytest.mark.parametrize(
-    ("people", "expected"),
-    [
-        ([{"firstName": "Ann", "lastName": "Bell"}], ("Bell, Ann",)),
-        ([{"first": "Ann", "last": "Bell"}], ("Bell, Ann",)),
-        ([{"given_name": "Ann", "family_name": "Bell"}], ("Bell, Ann",)),
-        ([{"display_name": "Ann Bell"}, {"full_name": "Carl Dee"}], ("Ann Bell", "Carl Dee")),
-        ([{"author": {"name": "Ann Bell"}}], ("Ann Bell",)),
-        (
-            [{"creatorType": "editor", "name": "Ed"}, {"creatorType": "author", "name": "Ann Bell"}],
-            ("Ann Bell",),
-        ),
-        ("['Ann Bell', 'Carl Dee']", ("Ann Bell", "Carl Dee")),
-        ("M&uuml;ller, J.; O&#39;Neil, P.; Smith &amp; Sons", ("Müller, J.", "O'Neil, P.", "Smith & Sons")),
-    ],
-)
-def test_people_in_the_forms_of_json(people: Any, expected: tuple[str, ...]) -> None:
-    for key in ("authors", "creators"):
-        [read] = read_bibliography(json.dumps([{"title": "A title", key: people}])).references
-        assert read.authors == expected
-        [row] = json_rows([(1, json.dumps({"title": "A title", key: people}).encode())], {})
-        assert isinstance(row.content, Reference)
-        assert row.content.authors == expected
+def test_people_in_the_forms_of_json() -> None:
+    for people, expected in cases("references", "people"):
+        for key in ("authors", "creators"):
+            item = json.dumps({"title": "A title", key: people})
+            [read] = read_bibliography(f"[{item}]").references
+            [row] = json_rows([(1, item.encode())], {})
+            assert isinstance(row.content, Reference)
+            assert list(read.authors) == list(row.content.authors) == expected, people
 
 
 def test_an_item_with_a_particle_that_is_dropped_and_a_subtitle() -> None:

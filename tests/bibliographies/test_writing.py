@@ -31,6 +31,7 @@ from scholarbase.markup import plain
 from scholarbase.models.papers import AsWritten, Author, Journal, Paper
 from scholarbase.models.status import Notice
 from scholarbase.search.library import Library
+from tests.tables import cases
 
 GROSS: Final = Paper(
     "arXiv:hep-th/9301068",
@@ -200,36 +201,14 @@ def test_escaped_text_is_read_as_the_same(text: str) -> None:
     assert plain(escaped(text), braces=True) == text
 
 
-@pytest.mark.parametrize(
-    ("text", "tex"),
-    [
-        ("On N=2 & more", r"On N=2 \& more"),
-        ("It costs $5", r"It costs \$5"),
-        ("a}b{", r"a\textbraceright{}b\textbraceleft{}"),
-        ("50% of $7 & <b>", r"50\% of \$7 \& <{}b>"),
-        ("a--b", r"a-{}-b"),
-    ],
-)
-def test_marks_are_escaped(text: str, tex: str) -> None:
-    assert escaped(text) == tex
-    assert plain(tex, braces=True) == text
+def test_marks_are_escaped() -> None:
+    for text, tex in cases("references", "tex"):
+        assert escaped(text) == tex
+        assert plain(tex, braces=True) == text
 
 
 def test_names_in_parts() -> None:
-    for name, parts in (
-        ("David J. Gross", ("Gross", "David J.", "")),
-        ("Ludwig van der Berg", ("van der Berg", "Ludwig", "")),
-        ("Gross, David", ("Gross", "David", "")),
-        ("King, Jr., Martin Luther", ("King", "Martin Luther", "Jr.")),
-        ("Martin Luther King Jr.", ("King", "Martin Luther", "Jr.")),
-        ("Plato", ("Plato", "", "")),
-        ("ATLAS Collaboration", ("ATLAS Collaboration", "", "")),
-        ("de Gennes", ("Gennes", "de", "")),
-        ("Acme Corporation", ("Acme Corporation", "", "")),
-        ("U.S. Food and Drug Administration", ("U.S. Food and Drug Administration", "", "")),
-        ("Ministry of Health, Labour and Welfare", ("Ministry of Health, Labour and Welfare", "", "")),
-        ("{Acme, Inc.}", ("Acme, Inc.", "", "")),
-    ):
+    for name, parts in cases("references", "parts"):
         assert name_parts(name) == NameParts(*parts)
 
 
@@ -274,22 +253,12 @@ def test_equal_keys_get_letters() -> None:
     assert len(set(keys)) == 30
 
 
-@pytest.mark.parametrize(
-    ("key", "written"),
-    [
-        ("smith2020", "smith2020"),
-        ("DBLP:conf/acl/LoWNKW20", "DBLP:conf/acl/LoWNKW20"),
-        ("refs.bib/smith2020", "smith2020"),
-        ("1/My Library.json/o'neil:2020", "o'neil:2020"),
-        ("Smith, 2020 {a}", "Smith2020a"),
-        ("{,}", "Vaswani2017AttentionIA"),
-    ],
-)
-def test_an_entry_has_the_own_key_of_its_paper(key: str, written: str) -> None:
-    paper = structs.replace(VASWANI, external_ids={"Key": key})
-    assert write_papers([paper]).startswith(f"@misc{{{written},\n")
-    assert f"\nID  - {written}\n" in write_papers([paper], "ris")
-    assert json.loads(write_papers([paper], "csl"))[0]["id"] == written
+def test_an_entry_has_the_own_key_of_its_paper() -> None:
+    for key, written in cases("references", "key"):
+        paper = structs.replace(VASWANI, external_ids={"Key": key})
+        assert write_papers([paper]).startswith(f"@misc{{{written},\n")
+        assert f"\nID  - {written}\n" in write_papers([paper], "ris")
+        assert json.loads(write_papers([paper], "csl"))[0]["id"] == written
 
 
 def test_own_keys_stay_and_made_keys_give_way() -> None:

@@ -16,7 +16,6 @@ from scholarbase.client.core import MAX_CONNECTIONS
 from scholarbase.errors import (
     ClientError,
     InvalidRequest,
-    PaperNotFound,
     ScholarBaseError,
     ServerFailure,
     ServerUnreachable,
@@ -328,11 +327,6 @@ def test_a_closed_client_raises_an_error(server: str) -> None:
     client.close()
     with pytest.raises(ClientError, match="is closed: create a new one"):
         client.snapshot()
-
-
-def test_a_missing_paper_can_be_caught_by_its_class(client: Client) -> None:
-    with pytest.raises(PaperNotFound, match=r"No paper 'arXiv:2001.00001' in this library"):
-        client.paper("arXiv:2001.00001")
 
 
 def test_an_address_that_ends_with_the_version(server: str) -> None:

@@ -2,7 +2,6 @@
 
 import gzip
 import logging
-import re
 import socket
 from collections.abc import Callable
 
@@ -135,12 +134,6 @@ def test_a_refused_connection(kind: str) -> None:
             call_over(kind, url, "paper", STRINGS, retries=0)
 
 
-def test_missing_results_of_a_batch_are_a_failure(script: Callable[..., ScriptedServer]) -> None:
-    server = script(response(content={"snapshot": "s1", "results": [None]}))
-    with pytest.raises(ServerFailure, match="has an unexpected structure"):
-        call_over("sync", server.url, "papers", [STRINGS, "hep-th/9303046"])
-
-
 def page(snapshot: str, next_offset: int | None) -> bytes:
     paper = {"id": "arXiv:2001.00001"}
     return response(
@@ -181,13 +174,6 @@ def test_an_invalid_header_is_rejected_without_a_retry(script: Callable[..., Scr
     ):
         client.snapshot()
     assert server.requests == []
-
-
-def test_a_user_agent_replaces_the_default(script: Callable[..., ScriptedServer]) -> None:
-    server = script(response())
-    with Client(server.url, headers={"user-agent": "reader/2"}) as client:
-        client.snapshot()
-    assert server.requests[0][1]["user-agent"] == "reader/2"
 
 
 def test_a_password_in_the_address_is_not_shown(
@@ -250,18 +236,6 @@ def test_retry_after_replaces_the_backoff() -> None:
     (wait,) = waits(3, [httpx.Response(429, headers={"Retry-After": "7"}), httpx.Response(200)])
     assert 7 <= wait <= 7.5
     assert waits(3, [httpx.Response(503, headers={"Retry-After": "61"})]) == []
-
-
-def test_each_retry_is_logged(
-    script: Callable[..., ScriptedServer], caplog: pytest.LogCaptureFixture
-) -> None:
-    server = script(DROP, response("503 Service Unavailable", b""), response())
-    call_over("sync", server.url, "snapshot")
-    logged = [r.getMessage() for r in caplog.records if r.name == "scholarbase.client"]
-    assert [re.sub(r"[\d.]+ s$", "N s", text) for text in logged] == [
-        f"{server.url}/v1/snapshot: RemoteProtocolError; retrying in N s",
-        f"{server.url}/v1/snapshot: 503; retrying in N s",
-    ]
 
 
 def _errors() -> list[type[ScholarBaseError]]:

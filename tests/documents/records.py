@@ -57,21 +57,8 @@ def write(path: Path, records: Iterable[dict[str, Any]]) -> Path:
 def papers(count: int) -> list[dict[str, Any]]:
     """Papers of which each cites the one before it."""
     words = [
-        "alpha",
-        "beta",
-        "gamma",
-        "delta",
-        "epsilon",
-        "zeta",
-        "eta",
-        "theta",
-        "iota",
-        "kappa",
-        "lambda",
-        "mu",
-        "nu",
-        "xi",
-        "omicron",
+        *("alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta"),
+        *("iota", "kappa", "lambda", "mu", "nu", "xi", "omicron"),
     ]
     return [
         record(

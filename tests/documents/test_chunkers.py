@@ -19,23 +19,11 @@ from scholarbase.documents.sentences import LONGEST
 from scholarbase.documents.tokens import tokens_of
 
 TOKENS = tokens_of()
-TWELVE = [
-    f"Sentence {word} is here."
-    for word in [
-        "one",
-        "two",
-        "three",
-        "four",
-        "five",
-        "six",
-        "seven",
-        "eight",
-        "nine",
-        "ten",
-        "eleven",
-        "twelve",
-    ]
-]
+NUMBERS = (
+    *("one", "two", "three", "four", "five", "six"),
+    *("seven", "eight", "nine", "ten", "eleven", "twelve"),
+)
+TWELVE = [f"Sentence {word} is here." for word in NUMBERS]
 """Each has five tokens: three words, the number and the full stop."""
 
 
@@ -99,15 +87,6 @@ def test_elaipbench_passages_are_whole_sentences_without_overlap() -> None:
     ]
 
 
-def test_elaipbench_passages_of_512_tokens() -> None:
-    """102 sentences of five tokens are 510 tokens; the next one would make them 515."""
-    paper = document(" ".join([TWELVE[0]] * 103))
-    assert [(passage.tokens, passage.section) for passage in cut(paper, "sentences-512")] == [
-        (510, None),
-        (5, None),
-    ]
-
-
 def test_a_paragraph_of_as_many_tokens_as_fit_is_one_passage() -> None:
     paper = document(" ".join(TWELVE[:2]))  # ten tokens
     for most, sizes in ((10, [10]), (9, [5, 5])):
@@ -153,16 +132,6 @@ def test_paragraphs_have_the_headings_before_them() -> None:
         "Thanks",
     ]
     assert [passage.section for passage in cut(paper, "paragraphs")] == [None, 0, 1, 2]
-
-
-def test_a_long_paragraph_is_cut_at_sentence_bounds() -> None:
-    """102 sentences are 510 tokens, and the heading has one more."""
-    paper = document("# Results", " ".join([TWELVE[0]] * 103), "The end.")
-    assert [(passage.tokens, passage.section) for passage in cut(paper, "paragraphs")] == [
-        (511, 0),
-        (5, 0),
-        (3, 0),
-    ]
 
 
 def test_tokens_of_a_text_and_its_sections() -> None:

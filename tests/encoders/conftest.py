@@ -1,11 +1,13 @@
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from scholarbase.encoders import Encoder, open_encoder
 from scholarbase.encoders.bge_m3 import BgeM3Encoder
-from scholarbase.encoders.sentence_transformers import SentenceTransformersEncoder
 from scholarbase.encoders.service import create_service
+from scholarbase.models.encoders import PACKAGED
 from tests.encoders.servers import running
 from tests.encoders.tiny_bge_m3 import make_tiny_bge_m3
 from tests.packages import need
@@ -25,8 +27,15 @@ def tiny_bge_m3(tiny_bge_m3_folder: Path) -> Iterator[BgeM3Encoder]:
 
 
 @pytest.fixture(scope="session")
-def minilm_service(minilm: SentenceTransformersEncoder) -> Iterator[str]:
-    with running(create_service(minilm)) as url:
+def packaged() -> Iterator[Encoder]:
+    """The encoder in the package, which loads no torch."""
+    with closing(open_encoder(PACKAGED)) as encoder:
+        yield encoder
+
+
+@pytest.fixture(scope="session")
+def packaged_service(packaged: Encoder) -> Iterator[str]:
+    with running(create_service(packaged)) as url:
         yield url
 
 

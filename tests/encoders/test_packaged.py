@@ -1,7 +1,6 @@
 """The encoder in the package."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -12,13 +11,6 @@ from scholarbase.encoders.registry import PACKAGED, PACKAGED_FOLDER
 from scholarbase.encoders.static import FILES, StaticEncoder
 from scholarbase.errors import EncoderError
 from tests.conftest import SAMPLE
-
-
-@pytest.fixture(scope="module")
-def packaged() -> Iterator[Encoder]:
-    encoder = open_encoder(PACKAGED)
-    yield encoder
-    encoder.close()
 
 
 def test_it_is_opened_by_its_name(packaged: Encoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,50 +1,53 @@
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from scholarbase.encoders.bge_m3 import BgeM3Encoder
+from scholarbase.encoders import Encoder
 from scholarbase.encoders.probe import check_probe, check_spec, probe
-from scholarbase.encoders.sentence_transformers import SentenceTransformersEncoder
+from scholarbase.encoders.static import StaticEncoder
 from scholarbase.errors import EncoderMismatch
 from scholarbase.models.encoders import EncoderSpec
+from tests.encoders.static_models import make_model
 
 SPEC = EncoderSpec("sentence-transformers", "all-MiniLM-L6-v2", 384, max_tokens=256, fingerprint="aa")
 
 
-def test_the_same_encoder_passes(minilm: SentenceTransformersEncoder) -> None:
-    stored = probe(minilm)
-    assert (len(stored["dense"]), stored["sparse"]) == (384, None)
+def test_the_same_encoder_passes(packaged: Encoder) -> None:
+    stored = probe(packaged)
+    assert (len(stored["dense"]), stored["sparse"]) == (256, None)
     assert np.linalg.norm(stored["dense"]) == pytest.approx(1, abs=1e-6)
-    check_probe(minilm, stored)
+    check_probe(packaged, stored)
 
 
-def test_half_precision_passes(minilm: SentenceTransformersEncoder) -> None:
-    half = np.array(probe(minilm)["dense"], dtype=np.float16)
-    check_probe(minilm, {"dense": half.tolist(), "sparse": None})
+def test_half_precision_passes(packaged: Encoder) -> None:
+    half = np.array(probe(packaged)["dense"], dtype=np.float16)
+    check_probe(packaged, {"dense": half.tolist(), "sparse": None})
 
 
-def test_another_vector_does_not_pass(minilm: SentenceTransformersEncoder) -> None:
-    stored = np.array(probe(minilm)["dense"])
+def test_another_vector_does_not_pass(packaged: Encoder) -> None:
+    stored = np.array(probe(packaged)["dense"])
     # At right angles to it, and so that the cosine is 1 / sqrt(1 + 0.05^2) = 0.99875.
     aside = np.roll(stored, 1) - stored * (stored @ np.roll(stored, 1))
     stored += 0.05 * aside / np.linalg.norm(aside)
     with pytest.raises(EncoderMismatch, match=r"cosine 0\.9988, expected 0\.999 or more"):
-        check_probe(minilm, {"dense": stored.tolist(), "sparse": None})
-    check_probe(minilm, {"dense": stored.tolist(), "sparse": None}, tolerance=0.01)
+        check_probe(packaged, {"dense": stored.tolist(), "sparse": None})
+    check_probe(packaged, {"dense": stored.tolist(), "sparse": None}, tolerance=0.01)
 
 
-def test_other_dimensions_do_not_pass(minilm: SentenceTransformersEncoder, tiny_bge_m3: BgeM3Encoder) -> None:
+def test_other_dimensions_do_not_pass(packaged: Encoder, tmp_path: Path) -> None:
+    tiny = StaticEncoder(make_model(tmp_path / "tiny"))
     with pytest.raises(
-        EncoderMismatch, match="16 dimensions for the probe text, and the library's probe has 384"
+        EncoderMismatch, match="8 dimensions for the probe text, and the library's probe has 256"
     ):
-        check_probe(tiny_bge_m3, probe(minilm))
+        check_probe(tiny, probe(packaged))
 
 
 @pytest.mark.parametrize("number", [0.0, float("nan")])
-def test_an_invalid_stored_vector_does_not_pass(minilm: SentenceTransformersEncoder, number: float) -> None:
+def test_an_invalid_stored_vector_does_not_pass(packaged: Encoder, number: float) -> None:
     with pytest.raises(EncoderMismatch):
-        check_probe(minilm, {"dense": [number] * 384, "sparse": None})
+        check_probe(packaged, {"dense": [number] * 256, "sparse": None})
 
 
 @pytest.mark.parametrize(

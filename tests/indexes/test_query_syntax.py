@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from scholarbase.errors import InvalidRequest
 from scholarbase.indexes import query_syntax
-from tests.tables import rows
+from tests.tables import cases
 
 DOCUMENTS = {
     1: ("Attention is all you need", "The Transformer computes without recurrence."),
@@ -43,25 +43,21 @@ def matches(table: sqlite3.Connection, expression: str) -> list[int]:
 
 
 def test_syntax_and_prose_are_detected() -> None:
-    for kind, text, *expected in rows("query-syntax"):
-        if kind in ("syntax", "prose"):
-            detect = query_syntax.is_syntax if kind == "syntax" else query_syntax.is_prose
-            assert [detect(text)] == expected, text
+    for kind, detect in (("syntax", query_syntax.is_syntax), ("prose", query_syntax.is_prose)):
+        for text, expected in cases("query-syntax", kind):
+            assert detect(text) is expected, text
 
 
 def test_expressions_match_the_right_papers(table: sqlite3.Connection) -> None:
-    for kind, text, *expected in rows("query-syntax"):
-        if kind == "matches":
-            assert [matches(table, query_syntax.compile(text))] == expected, text
+    for text, expected in cases("query-syntax", "matches"):
+        assert matches(table, query_syntax.compile(text)) == expected, text
 
 
 def test_malformed_syntax_is_rejected_with_its_position() -> None:
-    for kind, text, *expected in rows("query-syntax"):
-        if kind == "malformed":
-            position, what = expected
-            with pytest.raises(InvalidRequest, match=what) as caught:
-                query_syntax.compile(text)
-            assert f"at character {position} of the query" in str(caught.value)
+    for text, position, what in cases("query-syntax", "malformed"):
+        with pytest.raises(InvalidRequest, match=what) as caught:
+            query_syntax.compile(text)
+        assert f"at character {position} of the query" in str(caught.value)
 
 
 def test_a_question_is_an_or_of_its_words_without_stop_words() -> None:

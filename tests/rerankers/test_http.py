@@ -145,12 +145,6 @@ def test_an_error_with_several_texts_leaves_the_batch_size(
     assert [len(body["texts"]) for body in service.bodies] == [32]
 
 
-def test_opening_checks_the_service(service: ScriptedReranker) -> None:
-    service.script = [items({"index": 5, "score": 1.0})]
-    with pytest.raises(RerankerError, match="returned 1 scores for 1 texts, without the indexes"):
-        service.open()
-
-
 def test_a_slow_service_ends_at_the_time_limit(service: ScriptedReranker) -> None:
     reranker = service.open()
     service.released.clear()
@@ -158,24 +152,6 @@ def test_a_slow_service_ends_at_the_time_limit(service: ScriptedReranker) -> Non
         time_limit(0.5),
         pytest.raises(TimeLimit, match=r"Reranking was stopped at the time limit of 0\.5 s"),
     ):
-        reranker.score("q", TEXTS)
-    service.released.set()
-    reranker.close()
-
-
-@pytest.mark.slow
-def test_the_error_at_the_time_limit_did_not_name_the_failures_before(service: ScriptedReranker) -> None:
-    reranker = service.open()
-
-    def fail(_: Any) -> Response:
-        service.released.clear()  # the next request waits
-        return Response(status_code=500)
-
-    service.script = [fail]
-    sentence = (
-        r"Reranking, whose service last returned 500, was stopped at the time limit of 1 s: use a smaller"
-    )
-    with time_limit(1), pytest.raises(TimeLimit, match=sentence):
         reranker.score("q", TEXTS)
     service.released.set()
     reranker.close()
@@ -193,24 +169,8 @@ def test_an_attempt_that_could_only_begin_after_the_time_limit_was_waited_for(
     reranker.close()
 
 
-@pytest.mark.slow
-def test_a_slow_service_without_a_time_limit_has_its_timeout(service: ScriptedReranker) -> None:
-    reranker = service.open(retries=0)
-    reranker._service._timeout = 0.5  # not while it is opened
-    service.released.clear()
-    with pytest.raises(RerankerError, match=r"does not respond \(ReadTimeout: .*\), in 1 attempt"):
-        reranker.score("q", TEXTS)
-    service.released.set()
-    reranker.close()
-
-
 def test_a_closed_reranker_is_an_error(service: ScriptedReranker) -> None:
     reranker: Any = service.open()
     reranker.close()
     with pytest.raises(RerankerError, match="is closed: open the library again"):
         reranker.score("q", TEXTS)
-
-
-def test_a_score_may_be_a_whole_number(service: ScriptedReranker, reranker: HttpReranker) -> None:
-    service.script = [items({"index": 1, "score": 2}, {"index": 0, "score": -3})]
-    assert reranker.score("q", ["a", "b"]).tolist() == [-3, 2]

@@ -67,17 +67,6 @@ def test_scores_are_those_of_flag_embedding(colbert: BgeM3Reranker, bge_m3_folde
     np.testing.assert_allclose(ours, theirs, atol=1e-5)
 
 
-@pytest.mark.slow
-def test_the_fingerprint_is_that_of_the_files(
-    cross_encoder: CrossEncoderReranker, cross_encoder_folder: Path, tmp_path: Path
-) -> None:
-    folder = shutil.copytree(cross_encoder_folder, tmp_path / "copy")
-    (folder / "README.md").write_text("a card")
-    assert CrossEncoderReranker(folder, "cpu").fingerprint == cross_encoder.fingerprint
-    (folder / "config.json").write_text((folder / "config.json").read_text() + "\n")
-    assert CrossEncoderReranker(folder, "cpu").fingerprint != cross_encoder.fingerprint
-
-
 @pytest.fixture(params=["cross-encoder", "bge-m3"])
 def model(
     request: pytest.FixtureRequest, cross_encoder: CrossEncoderReranker, colbert: BgeM3Reranker
@@ -125,18 +114,6 @@ def test_the_time_limit_is_checked_between_batches(cross_encoder: CrossEncoderRe
         hook.remove()
     assert len(batches) == 1
     assert len(TEXTS) > 2 * BATCH_SIZE
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", [CrossEncoderReranker, BgeM3Reranker])
-def test_a_closed_reranker_is_an_error(
-    kind: type[LocalReranker], cross_encoder_folder: Path, bge_m3_folder: Path
-) -> None:
-    folder = cross_encoder_folder if kind is CrossEncoderReranker else bge_m3_folder
-    reranker = kind(folder, "cpu")  # type: ignore[call-arg, arg-type]
-    reranker.close()
-    with pytest.raises(RerankerError, match="is closed: open the library again"):
-        reranker.score(QUERY, ["x"])
 
 
 @pytest.mark.slow

@@ -218,14 +218,6 @@ def test_the_last_line_says_what_was_left_out(sample: Library) -> None:
     assert "There are more" not in as_text(fitted)
 
 
-def test_every_paper_of_a_real_response_is_in_the_text(sample: Library) -> None:
-    response = sample.search("string theory", limit=50).to_dict()
-    lines = as_text(response).splitlines()
-    for rank, item in enumerate(response["results"], 1):
-        at = lines.index(f"{rank}. {' '.join(item['paper']['title'].split())}")
-        assert f"   {item['paper']['id']}" in lines[at : at + 4]
-
-
 @settings(max_examples=60, deadline=None)
 @given(st.text(max_size=60), st.text(max_size=60), st.text(max_size=60))
 def test_no_paper_begins_a_line(title: str, abstract: str, other: str) -> None:
