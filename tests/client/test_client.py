@@ -23,6 +23,7 @@ from scholarbase.errors import (
 from scholarbase.models.requests import SearchRequest
 from scholarbase.search.library import Library
 from tests.conftest import serving_in_thread
+from tests.tables import cases
 
 METHODS = (
     "search", "search_batch", "run", "iter_search", "match_title", "match_titles", "paper", "papers", "citations",
@@ -84,161 +85,41 @@ def test_the_client_has_all_public_methods_of_the_library() -> None:
 
 
 QUESTION = "How is two-dimensional QCD related to string theory?"
-VALID: list[tuple[Any, ...]] = [
-    ("search", QUESTION),
-    ("search", QUESTION, {"limit": 3, "offset": 2, "fields": ["title", "authors"], "explain": True}),
-    ("search", QUESTION, {"as_of": "1993-06"}),
-    ("match_title", TITLE, {"as_of": "1993-06-30", "fields": ["title"]}),
-    ("paper", STRINGS, {"as_of": "1993-06"}),
-    ("papers", [STRINGS, "hep-th/9412110"], {"as_of": "1993-06"}),
-    ("citations", STRINGS, {"as_of": "1993-06", "sort": "date"}),
-    ("references", STRINGS, {"as_of": "1994-06"}),
-    ("expand", [STRINGS], {"as_of": "1994-06", "hops": 2}),
-    ("search", QUESTION, {"from_": "1993", "to": "1994-06", "category": "hep-th", "min_citations": 2}),
-    ("search", QUESTION, {"category": ["hep-th", "gr-qc"], "engine": "fts5", "exact": True, "partial": True}),
-    ("search", '"string theory" AND (title:QCD OR gauge*) NOT lattice', {"limit": 5}),
-    ("search", "naïve Schrödinger & Æther = 100% + ü?#/ \t“quoted” 量子", {"limit": 2}),
-    ("search", QUESTION, {"venue": ["Nucl.Phys.B, 1993", "arXiv.org"]}),
-    ("search", QUESTION, {"within": []}),
-    ("search", QUESTION, {"exclude": ["large N, \"planar\" limit", "strings"]}),
-    ("search", QUESTION, {"within": [STRINGS, "hep-th/9303046"], "exclude_ids": ["https://arxiv.org/abs/hep-th/9303046"]}),
-    ("search", QUESTION, {"within": [STRINGS] * 200, "fields": ["year"]}),
-    ("search", "gravity " * 400, {"limit": 1}),
-    ("search", "zzyzxq", {"fields": ("title",)}),
-    ("search", 'title:"unclosed AND'),
-    ("run", SearchRequest(q=QUESTION, mode="sparse", limit=2, to="1995")),
-    ("search_batch", [SearchRequest(q="gravity", limit=2), {"q": "zzyzxq", "fields": ["id"]}, {"q": "QCD"}]),
-    ("search_batch", []),
-    ("iter_search", QUESTION, {"limit": 250, "fields": ["id"]}),
-    ("iter_search", QUESTION, {"limit": 0}),
-    ("match_title", TITLE),
-    ("match_title", "two dimensional QCD is a strin theory", {"min_score": 0.8, "limit": 2, "fields": ["title"]}),
-    ("match_title", "A title of no paper at all", {"fields": ["year"]}),
-    ("match_title", TITLE + " é" * 400),
-    ("match_titles", [TITLE, "A title of no paper at all", TITLE], {"fields": ["title", "url"]}),
-    ("match_titles", []),
-    ("check_references", f"{TITLE}. 1993.\n@misc", {"fields": ["title"], "as_of": "1995-06"}),
-    ("paper", STRINGS),
-    ("paper", STRINGS, {"fields": ["abstract", "external_ids", "categories"]}),
-    ("papers", [STRINGS, "arXiv:2001.00001", "CorpusId:999999999999", "hep-th/9301068v1"]),
-    ("papers", [], {"fields": ["title"]}),
-    ("papers", STRINGS, {"fields": "title,year"}),
-    ("search", "gravity", {"exclude_ids": ["arXiv:2001.00001"]}),
-    ("search", "gravity", {"exclude_ids": "arXiv:2001.00001", "category": "hep-th, gr-qc", "fields": "title"}),
-    ("search", "gravity", {"exclude": ["gravity"]}),
-    ("search", "gravity", {"category": ["68T07,", "I.2.7;"]}),
-    ("iter_search", "gravity", {"offset": 5, "limit": 120}),
-    ("iter_citations", STRINGS, {"offset": 2, "limit": 3}),
-    ("match_titles", TITLE, {"fields": "title"}),
-    ("expand", STRINGS, {"exclude_ids": "arXiv:2001.00001"}),
-    ("search", QUESTION, {"author": ["W. Taylor", "name:david j. gross"]}),
-    ("search", QUESTION, {"author": "Nobody, Known"}),
-    ("citations", STRINGS, {"author": "Sanjaye Ramgoolam"}),
-    ("search_authors", "Taylor, W. & \u00e9?#/", {"limit": 3, "as_of": "1994-01"}),
-    ("search_authors", "Taylor, W.", {"limit": 1, "offset": 1}),
-    ("author", " name:Washington  TAYLOR "),
-    ("author", "name:washington taylor", {"as_of": "1994-01"}),
-    ("authors", ["name:washington taylor", "7"], {"as_of": "1994-01"}),
-    ("authors", []),
-    ("author_papers", "name:washington taylor", {"sort": "-date", "from_": "1993-02", "fields": ["title"]}),
-    ("iter_author_papers", "name:david j. gross", {"limit": 2, "offset": 1}),
-    ("citations", STRINGS),
-    ("citations", STRINGS, {"limit": 2, "offset": 1, "sort": "-date", "fields": ["year"]}),
-    ("citations", STRINGS, {"from_": "1993-02", "to": "1999"}),
-    ("references", STRINGS, {"sort": "citation_count"}),
-    ("citations", STRINGS, {"from_": "2003", "fields": ["year"]}),
-    ("iter_citations", STRINGS, {"sort": "date"}),
-    ("iter_references", STRINGS, {"limit": 1, "fields": ["title"]}),
-    ("similar", STRINGS),
-    ("similar", STRINGS, {"limit": 2, "offset": 1, "explain": True, "exact": True, "fields": ["title"]}),
-    ("similar", STRINGS, {"within": []}),
-    ("similar", STRINGS, {"as_of": "1993-06", "category": "hep-th"}),
-    ("similar", "arXiv:1409.0473"),
-    ("iter_similar", STRINGS, {"limit": 30, "exclude_ids": "arXiv:2001.00001"}),
-    ("expand", [STRINGS, "hep-th/9303046"]),
-    ("expand", [STRINGS], {"direction": "citations", "hops": 2, "limit": 5, "offset": 5, "fields": ["title"]}),
-    ("expand", [STRINGS], {"category": "hep-th", "min_citations": 5, "exclude_ids": ["hep-th/9303046"]}),
-    ("expand", [STRINGS], {"exclude": ["quantum groups", "matrix model"], "hops": 2}),
-    ("expand", [STRINGS], {"to": "1980", "fields": ["title"]}),
-    ("facets", "black holes", {"category": ["hep-th", "gr-qc"], "from_": "1999", "limit": 2}),
-    ("snapshot",),
-]  # fmt: skip
+VALID: list[tuple[str, list[Any], dict[str, Any]]] = [
+    *map(tuple, cases("calls", "valid")),
+    ("search", [QUESTION], {"within": [STRINGS] * 200, "fields": ["year"]}),
+    ("search", ["gravity " * 400], {"limit": 1}),
+    ("run", [SearchRequest(q=QUESTION, mode="sparse", limit=2, to="1995")], {}),
+    (
+        "search_batch",
+        [[SearchRequest(q="gravity", limit=2), {"q": "zzyzxq", "fields": ["id"]}, {"q": "QCD"}]],
+        {},
+    ),
+    ("match_title", [TITLE + " é" * 400], {}),
+]
 
-INVALID: list[tuple[Any, ...]] = [
-    ("search", " "),
-    ("search", "gravity", {"mode": "semantic"}),
-    ("search", "gravity", {"mode": "dense"}),
-    ("search", "gravity", {"engine": "learned"}),
-    ("search", "gravity", {"limit": 1000, "offset": 10_000}),
-    ("search", "gravity", {"fields": ["titel"]}),
-    ("search", "gravity", {"from_": "1994", "to": "1993"}),
-    ("search", "gravity", {"from_": "last year"}),
-    ("search", "gravity", {"as_of": "1900-01"}),
-    ("paper", "hep-th/9412110", {"as_of": "1993-06"}),
-    ("citations", STRINGS, {"as_of": "1993-06", "sort": "citation_count"}),
-    ("search", QUESTION, {"category": ["hep-th,gr-qc"]}),
-    ("search", "gravity", {"within": ["no id"]}),
-    ("search", "author:Witten AND gravity", {"syntax": "query"}),
-    ("search", "half of a pair: \ud83d"),
-    ("search", "gravity", {"venue": ["\ud83d"]}),
-    ("search", "gravity", {"exclude": ["arXiv:1706.03762"]}),
-    ("search", "gravity", {"engine": "fts5", "min_citations": 2**63}),
-    ("search_batch", [{"q": "gravity"}, {"q": "gravity", "mode": "dense"}]),
-    ("search_batch", [{"q": "gravity", "from": "1993"}]),
-    ("match_title", TITLE, {"min_score": 1.5}),
-    ("match_titles", [TITLE, " "]),
-    ("match_titles", ["\ud83d"]),
-    ("match_titles", [TITLE], {"min_score": float("nan")}),
-    ("paper", "arXiv:2001.00001"),
-    ("paper", "DOI:10.1000/abc#x"),
-    ("paper", "10.1000/a%2Fb?c=d&e=+f"),
-    ("paper", "https://example.org/abs/1?x=1#top"),
-    ("paper", "https://example.org/of/citations"),
-    ("paper", "DOI:10.1000/references"),
-    ("paper", "URL:https://example.org/" + "x" * 1900),
-    ("paper", ".."),
-    ("papers", [STRINGS, "no id"]),
-    ("citations", "DOI:10.1000/citations/citations"),
-    ("citations", STRINGS, {"sort": "title"}),
-    ("citations", STRINGS, {"offset": 2**63}),
-    ("iter_references", "arXiv:2001.00001"),
-    ("paper", "DOI:10.1000/similar"),
-    ("similar", "arXiv:2001.00001"),
-    ("similar", STRINGS, {"offset": 1000}),
-    ("iter_similar", STRINGS, {"min_citations": -1}),
-    ("expand", []),
-    ("expand", [STRINGS], {"direction": "sideways"}),
-    ("expand", ["arXiv:2001.00001"]),
-    ("author", "name:not / one?#"),
-    ("author", "name:of some / papers"),
-    ("author", "batch"),
-    ("author", ".."),
-    ("author", "量" * 500),
-    ("author", "\ud83d"),
-    ("authors", ["7"] * 501),
-    ("author_papers", "7"),
-    ("author_papers", "name:washington taylor/papers"),
-    ("author_papers", "name:washington taylor", {"sort": "citation_count", "as_of": "1994-01"}),
-    ("search_authors", "J. S."),
-    ("search", "gravity", {"author": ["J."]}),
+INVALID: list[tuple[str, list[Any], dict[str, Any]]] = [
+    *map(tuple, cases("calls", "invalid")),
+    ("match_titles", [[TITLE]], {"min_score": float("nan")}),
+    ("paper", ["URL:https://example.org/" + "x" * 1900], {}),
+    ("author", ["量" * 500], {}),
+    ("authors", [["7"] * 501], {}),
 ]
 
 
 def test_library_and_clients_return_the_same(library: Library, client: Client, server: str) -> None:
-    cases = []
-    for case in VALID + INVALID:
-        args = [part for part in case[1:] if not isinstance(part, dict)]
-        cases.append((case, args, next((part for part in case[1:] if isinstance(part, dict)), {})))
+    calls = VALID + INVALID
 
     async def over_async() -> list[Any]:
         async with AsyncClient(server) as source:
-            return [await acall(source, case[0], *args, **options) for case, args, options in cases]
+            return [await acall(source, name, *args, **options) for name, args, options in calls]
 
-    for (case, args, options), over_async_client in zip(cases, asyncio.run(over_async()), strict=True):
-        expected = call(library, case[0], *args, **options)
-        assert isinstance(expected, tuple) == (case in INVALID), (case, expected)
-        assert call(client, case[0], *args, **options) == expected, case
-        assert over_async_client == expected, case
+    for one, over_async_client in zip(calls, asyncio.run(over_async()), strict=True):
+        name, args, options = one
+        expected = call(library, name, *args, **options)
+        assert isinstance(expected, tuple) == (one in INVALID), (one, expected)
+        assert call(client, name, *args, **options) == expected, one
+        assert over_async_client == expected, one
 
 
 def test_dense_and_hybrid_searches_return_the_same(dense: Library) -> None:
