@@ -166,18 +166,41 @@ def test_expansion_filters_the_neighbours_and_not_the_papers_between(catalog: sq
     assert citations.expand(catalog, [6], "references", 2, only_1) == (1, [NeighbourRow(1, 1, 2)])
 
 
+Counts = dict[int, int | None]
+Graph = tuple[sqlite3.Connection, Counts, set[tuple[int, int]]]
+
+
+@pytest.fixture(scope="module")
+def graph(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[tuple[sqlite3.Connection, Counts, set[tuple[int, int]]]]:
+    """80 papers with their citation counts, and 300 edges between them."""
+    dice = random.Random(11)
+    counts = {i: dice.choice([None, 0, 1, 3, 9, 2**62]) for i in range(1, 81)}
+    pairs = {(dice.randrange(1, 81), dice.randrange(1, 81)) for _ in range(300)}
+    edges = {(citing, cited) for citing, cited in pairs if citing != cited}
+    connection = open_for_building(tmp_path_factory.mktemp("graph") / "catalog.sqlite")
+    connection.executemany("INSERT INTO papers(id, title, citation_count) VALUES (?, 'x', ?)", counts.items())
+    citations.insert_edges(connection, [EdgeRow(*edge) for edge in edges])
+    yield connection, counts, edges
+    connection.close()
+
+
+def ranked(reached: dict[int, dict[int, int]], counts: Counts) -> list[NeighbourRow]:
+    """The neighbours in order, of the hops in which each seed reaches a paper."""
+    rows = sorted(
+        (-len(by), min(by.values()), counts[i] is None, -(counts[i] or 0), i) for i, by in reached.items()
+    )
+    return [NeighbourRow(row[-1], -row[0], row[1]) for row in rows]
+
+
 @pytest.mark.parametrize("direction", ["citations", "references", "both"])
 @pytest.mark.parametrize("hops", [1, 2])
-def test_expansion_agrees_with_a_breadth_first_walk(tmp_path: Path, direction: str, hops: int) -> None:
-    dice = random.Random(11)
-    edges = {(dice.randrange(1, 81), dice.randrange(1, 81)) for _ in range(260)}
-    edges = {(a, b) for a, b in edges if a != b}
-    connection = open_for_building(tmp_path / "catalog.sqlite")
-    counts = {i: dice.choice([None, 0, 3, 9]) for i in range(1, 81)}
-    connection.executemany(
-        "INSERT INTO papers(id, title, citation_count) VALUES (?, 'x', ?)", list(counts.items())
-    )
-    citations.insert_edges(connection, [EdgeRow(*edge) for edge in edges])
+def test_expansion_agrees_with_a_breadth_first_walk(
+    graph: Graph, direction: Direction, hops: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where neighbours are read in batches, and for a page."""
+    connection, counts, edges = graph
     ways: dict[int, set[int]] = {i: set() for i in counts}
     for citing, cited in edges:
         if direction != "citations":
@@ -192,47 +215,17 @@ def test_expansion_agrees_with_a_breadth_first_walk(tmp_path: Path, direction: s
             ring = set().union(*(ways[i] for i in ring))
             for i in ring - seeds:
                 reached.setdefault(i, {}).setdefault(seed, hop)
-    expected = sorted(
-        (-len(by), min(by.values()), counts[i] is None, -(counts[i] or 0), i) for i, by in reached.items()
+    expected = ranked(reached, counts)
+    for at_once in (1, 7, 50_000):
+        monkeypatch.setattr(citations, "_BATCH", at_once)
+        assert citations.expand(connection, seeds, direction, hops, limit=1000) == (len(expected), expected)
+    assert len(expected) > 10
+    few = ResolvedFilters(min_citations=1, exclude=frozenset(range(10, 40)))
+    passing = ranked(
+        {i: by for i, by in reached.items() if (counts[i] or 0) >= 1 and not 10 <= i < 40}, counts
     )
-    total, rows = citations.expand(connection, seeds, direction, hops, limit=1000)  # type: ignore[arg-type]
-    assert [(row.paper_id, row.seeds, row.hops) for row in rows] == [(e[-1], -e[0], e[1]) for e in expected]
-    assert total == len(expected) > 10
-    connection.close()
-
-
-@pytest.mark.parametrize("at_once", [1, 7, 50_000])
-def test_an_expansion_read_in_batches_is_the_same(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_once: int
-) -> None:
-    """A dictionary of all neighbours took gigabytes. The order is still that of its sorted tuples."""
-    dice = random.Random(at_once)
-    connection = open_for_building(tmp_path / "catalog.sqlite")
-    counts = {i: dice.choice([None, 0, 1, 1, 5, 2**62]) for i in range(1, 401)}
-    connection.executemany(
-        "INSERT INTO papers(id, title, citation_count) VALUES (?, 'x', ?)", list(counts.items())
-    )
-    edges = [EdgeRow(seed, dice.randrange(10, 401)) for seed in range(1, 6) for _ in range(150)]
-    citations.insert_edges(connection, edges)
-    monkeypatch.setattr(citations, "_BATCH", at_once)
-    reaching: dict[int, set[int]] = {}
-    for edge in edges:
-        reaching.setdefault(edge.cited, set()).add(edge.citing)
-    for filters, passes in (
-        (ResolvedFilters(), lambda i: True),
-        (ResolvedFilters(min_citations=1), lambda i: (counts[i] or 0) >= 1),
-        (ResolvedFilters(exclude=frozenset(range(10, 200))), lambda i: i >= 200),
-        (ResolvedFilters(within=frozenset()), lambda i: False),
-    ):
-        rows = sorted(
-            (-len(seeds), 1, counts[i] is None, -(counts[i] or 0), i)
-            for i, seeds in reaching.items()
-            if passes(i)
-        )
-        expected = [NeighbourRow(row[-1], -row[0], row[1]) for row in rows]
-        found = citations.expand(connection, range(1, 6), "references", 1, filters, 30, 5)
-        assert found == (len(expected), expected[5:35])
-    connection.close()
+    found = citations.expand(connection, seeds, direction, hops, few, 30, 2)
+    assert found == (len(passing), passing[2:32])
 
 
 def test_an_expansion_of_too_many_edges_is_rejected(
@@ -324,18 +317,10 @@ def test_check_finds_edges_without_a_paper(catalog: sqlite3.Connection) -> None:
     ],
 )
 def test_an_expansion_follows_the_first_edges_of_each_paper(
-    tmp_path: Path, direction: Direction, hops: int, most: Most, filters: ResolvedFilters
+    graph: Graph, direction: Direction, hops: int, most: Most, filters: ResolvedFilters
 ) -> None:
     """Counted paper by paper in Python: the most cited that pass the filters and are not seeds."""
-    dice = random.Random(f"{direction} {hops} {most}")
-    connection = open_for_building(tmp_path / "catalog.sqlite")
-    counts = {i: dice.choice([None, 0, 1, 3, 5, 8]) for i in range(1, 61)}
-    connection.executemany(
-        "INSERT INTO papers(id, title, citation_count) VALUES (?, 'x', ?)", list(counts.items())
-    )
-    edges = {(dice.randrange(1, 61), dice.randrange(1, 61)) for _ in range(400)}
-    edges = {(citing, cited) for citing, cited in edges if citing != cited}
-    citations.insert_edges(connection, [EdgeRow(*edge) for edge in edges])
+    connection, counts, edges = graph
     seeds = {3, 17, 41}
 
     def followed(paper: int, passes: Callable[[int], bool]) -> set[int]:
@@ -362,10 +347,6 @@ def test_an_expansion_follows_the_first_edges_of_each_paper(
         for hop, found in ((2, far), (1, near)):
             for i in found:
                 reached.setdefault(i, {})[seed] = hop
-    expected = sorted(
-        (-len(by), min(by.values()), counts[i] is None, -(counts[i] or 0), i) for i, by in reached.items()
-    )
-    total, rows = citations.expand(connection, seeds, direction, hops, filters, limit=1000, most=most)
-    assert [(row.paper_id, row.seeds, row.hops) for row in rows] == [(e[-1], -e[0], e[1]) for e in expected]
-    assert total == len(expected)
-    connection.close()
+    expected = ranked(reached, counts)
+    found = citations.expand(connection, seeds, direction, hops, filters, limit=1000, most=most)
+    assert found == (len(expected), expected)

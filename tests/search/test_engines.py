@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -11,10 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from rank_bm25 import BM25Okapi
 
 from scholarbase.encoders.bge_m3 import BgeM3Encoder
-from scholarbase.indexes.catalog import FILE_NAME, open_finished
 from scholarbase.indexes.vectors.index import EdgeIndex
 from scholarbase.ingest.job import ingest
 from scholarbase.manifest import read_manifest
@@ -96,39 +93,6 @@ def test_both_sparse_engines_find_the_same_papers(sample: Library, filters: dict
         all_of_them += max(len(bm25), len(fts5))
     assert all_of_them
     assert shared / all_of_them > 0.75
-
-
-def recall(found: list[list[str]]) -> float:
-    """R@100 over the sample's questions."""
-    shares = [len(gold & set(ids[:100])) / len(gold) for ids, gold in zip(found, answers(), strict=True)]
-    return sum(shares) / len(shares)
-
-
-@pytest.fixture(scope="module")
-def plain_recall(sample: Library) -> float:
-    """What rank-bm25 reaches over the same texts: lower-case words, no stemming, no stop words."""
-    with closing(open_finished(sample.path / FILE_NAME)) as db:
-        rows = db.execute(
-            "SELECT arxiv_id, title, abstract FROM papers JOIN abstracts ON paper_id = id"
-        ).fetchall()
-    ranker = BM25Okapi([re.findall(r"\w+", f"{title} {abstract}".lower()) for _, title, abstract in rows])
-    found = []
-    for question in questions():
-        order = np.argsort(-ranker.get_scores(re.findall(r"\w+", question.lower())), kind="stable")
-        found.append([f"arXiv:{rows[place][0]}" for place in order[:100]])
-    return recall(found)
-
-
-@pytest.mark.parametrize("engine", ["bm25", "fts5"])
-def test_real_questions_find_more_than_by_plain_bm25(
-    sample: Library, plain_recall: float, engine: Engine
-) -> None:
-    """40 questions of AutoScholarQuery, all of whose answers the sample holds, among 2,400 papers."""
-    found = [
-        [hit.paper.id for hit in sample.search(question, mode="sparse", engine=engine, limit=100).results]
-        for question in questions()
-    ]
-    assert 0.3 < plain_recall < recall(found)
 
 
 @pytest.mark.parametrize("mode", ["sparse", "dense", "hybrid"])

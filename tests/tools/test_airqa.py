@@ -155,18 +155,6 @@ class TestErrors:
             ),
             ("retrieve", {}, "invalid-request", "The argument 'query' is missing."),
             ("retrieve", {"query": "zebra", "limit": 5000}, "invalid-request", "limit is 5000"),
-            (
-                "retrieve",
-                {"query": "zebra", "max_tokens": 10**7},
-                "invalid-request",
-                "max_tokens is 10000000",
-            ),
-            (
-                "view",
-                {"paper_id": MERGING, "page_number": 1, "max_tokens": 9},
-                "invalid-request",
-                "is 9: it must",
-            ),
             ("query", {"sql": "DROP TABLE papers"}, "invalid-sql", ""),
             ("query", {"sql": "SELECT nothing FROM papers"}, "invalid-sql", "nothing"),
             ("query", {"sql": " "}, "invalid-request", "query is empty"),
@@ -184,12 +172,7 @@ class TestErrors:
                 *("invalid-request", "box is"),
             ),
             ("answer", {}, "invalid-request", "The argument 'answer' is missing."),
-            (
-                "search_papers",
-                {"q": "zebra"},
-                "tool-not-found",
-                "the tools are retrieve, query, view, answer",
-            ),
+            ("search_papers", {"q": "zebra"}, "tool-not-found", "tools are retrieve, query, view, answer"),
             ("Retrieve From Vectorstore", {}, "tool-not-found", "no tool 'Retrieve From Vectorstore'"),
         ]
         for name, arguments, kind, sentence in refused:
