@@ -65,7 +65,7 @@ NOT_RUN: Final = (
     (r"python examples/scripted_agent\.py", "tests/test_scripted_agent.py compares what it prints"),
     (r"scholarbase construct (audit|pools|relations|answers questions\.jsonl) ", FILES),
     (r"cli\.md: scholarbase session replay", "needs the session that the page for agents records"),
-    (r"scholarbase eval (qa|trajectory calls|show runs/(my-agent|react-)|import|sweep) ?", FILES),
+    (r"scholarbase eval (qa|trajectory calls|import) ?", FILES),
     (r"scholarbase eval run (questions|pools|scifact) ?", FILES),
     (r"kill -HUP|SCHOLARBASE_RATE_LIMIT=600 .* --host 0\.0\.0\.0", MACHINE),
     (r"sqlite3 ", PROGRAM),

@@ -71,7 +71,7 @@ COMMANDS: Final = (
     "key create ana --keys {}",
     "eval run {} --library {library}",
     "eval run file --library {}",
-    "eval show {} --queries file",
+    "eval show {}",
     "mcp --library {}",
     "mcp --url {}",
     "serve --library {} --port 0",

@@ -1,4 +1,4 @@
-"""Research on search: answer sets, audits, scoring, sweeps, agents, judges, training."""
+"""Research on search: answer sets, audits, scoring, agents, judges, training."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from scholarbase.extensions import Extension
 
 
 class Research(Extension):
-    """Research on search: answer sets, audits, scoring, sweeps, agents, judges, training."""
+    """Research on search: answer sets, audits, scoring, agents, judges, training."""
 
     def commands(self) -> Mapping[str, str]:
         return {
@@ -20,10 +20,8 @@ class Research(Extension):
             "eval": "scholarbase_research.cli.runs:evaluation",
             "eval compare": "scholarbase_research.cli.evaluation:compare",
             "eval import": "scholarbase_research.cli.imports:import_",
-            "eval oracle": "scholarbase_research.cli.evaluation:oracle",
             "eval qa": "scholarbase_research.cli.qa:qa",
             "eval report": "scholarbase_research.cli.evaluation:report",
-            "eval sweep": "scholarbase_research.cli.evaluation:sweep",
             "eval trajectory": "scholarbase_research.cli.imports:trajectory",
             "session completeness": "scholarbase_research.cli.sessions:completeness",
             "session export": "scholarbase_research.cli.sessions:export",

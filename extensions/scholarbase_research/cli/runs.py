@@ -323,19 +323,12 @@ def _searches(
     help="Also show groups by intent, category, year, answers or answer-category, or by two of them, such as "
     "answers,intent; may be repeated.",
 )
-@click.option(
-    "--query",
-    "queries",
-    multiple=True,
-    help="Show the answers of this query and the calls that found them; may be repeated.",
-)
 @json_option
 @measure_option
 @across_option
 def show(
     runs: Sequence[Path],
     by: Sequence[str],
-    queries: Sequence[str],
     as_json: bool,
     measures: Sequence[str],
     across_snapshots: bool,
@@ -343,23 +336,18 @@ def show(
     """Measure existing RUNS."""
     from scholarbase_research.evaluation.breakdown import parse_pair
     from scholarbase_research.evaluation.measured import Measured
-    from scholarbase_research.evaluation.routes import case_of
-    from scholarbase_research.evaluation.run_display import figures, show_case, show_runs
+    from scholarbase_research.evaluation.run_display import figures, show_runs
     from scholarbase_research.evaluation.runs import check_comparable, read_run
 
     if by and as_json:
         raise InvalidRequest("--by cannot be used with --json: eval report writes every table as CSV.")
     pairs = list(map(parse_pair, by))
     read = [read_run(path) for path in runs]
-    if queries or any(pairs):
+    if any(pairs):
         for run in read[1:]:
             check_comparable(read[0], run, across_snapshots=across_snapshots)
-    cases = [case_of(read, query) for query in queries]
     measured = Measured.of(read, measures)
     if as_json:
-        listed = {"queries": cases} if cases else {}
-        print_json(figures(measured) | listed)
+        print_json(figures(measured))
         return
     show_runs(measured, by)
-    for case in cases:
-        show_case(case)

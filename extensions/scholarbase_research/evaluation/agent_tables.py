@@ -1,24 +1,19 @@
-"""Tables and curves of a report about agents: the cost of their calls, the queries that they failed, and the calls that
-found answers.
+"""Tables and curves of a report about agents: the cost of their calls, and the queries that they failed.
 
-ScholarQuest (arXiv:2606.20235) has these tables: 4 (failures), 10 (calls) and 11 (routes).
+ScholarQuest (arXiv:2606.20235) has these tables: 4 (failures) and 10 (calls).
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from statistics import fmean
-from typing import Final, NamedTuple
+from typing import Final
 
-from scholarbase.models.calls import CallKind
-from scholarbase.trajectories.figures import LOOKING
 from scholarbase_research.evaluation.breakdown import group_label, group_order
 from scholarbase_research.evaluation.efficiency import Efficiency, efficiency, mean_recall_by_call
 from scholarbase_research.evaluation.measured import OVERALL, Measured, depths
 from scholarbase_research.evaluation.report.page import Section
 from scholarbase_research.evaluation.report.plots import Curve, recall_by_call
-from scholarbase_research.evaluation.routes import calls_of, check_known, gains
 from scholarbase_research.evaluation.run_data import Run
 from scholarbase_research.evaluation.tables import MISSING, Cell, Table
 
@@ -37,10 +32,6 @@ FIGURES: Final = {
     "recall_100_per_100": ("R@100 per 100 candidates", 3),
 }
 """Figures of :class:`Efficiency` to their headings and the digits shown."""
-
-
-KINDS: Final[tuple[CallKind, ...]] = (*LOOKING, "answer")
-"""The kinds of call that can find an answer. A final answer may name papers that no call returned."""
 
 
 class Agents:
@@ -70,12 +61,12 @@ def sections(measured: Measured) -> Iterator[Section]:
 
 
 def agent_tables(compared: Agents) -> list[Table]:
-    """The efficiency of all runs, their failures, and the calls that found answers."""
+    """The efficiency of all runs, and their failures."""
     failed = _failed_queries(compared)
     tables = [_efficiency(compared), _failures(compared), *([failed] if failed.rows else [])]
     if len(compared.agents) > 1:
         tables.append(shared_failures(compared))
-    return [*tables, route_table(compared)]
+    return tables
 
 
 def _efficiency(compared: Agents) -> Table:
@@ -201,56 +192,3 @@ def call_curves(measured: Measured) -> list[Curve]:
         if run.manifest.kind != "import" and (recall := mean_recall_by_call(run)):
             curves.append(Curve(position, label, list(range(1, len(recall) + 1)), recall))
     return curves
-
-
-def route_table(compared: Agents) -> Table:
-    """How many calls raised recall, and by which kind of call the answers were found first."""
-    rows = []
-    for label, run, _ in compared.runs:
-        if run.manifest.kind == "import":
-            continue
-        counts = route_counts(run)
-        share = counts.raising / counts.calls if counts.calls else None
-        first = (counts.by_kind.get(kind, 0) for kind in KINDS)
-        rows.append([label, counts.calls, counts.raising, share, counts.answers, *first, counts.missed])
-    return Table.of(
-        "routes-by-kind",
-        "The calls that raised recall, and the answers that each kind of call found first",
-        ["Run"],
-        [
-            *("Calls", "Raised recall", "Share", "Answers"),
-            *("Search", "Title match", "Expansion", "Answer only", "Missed"),
-        ],
-        rows,
-        [
-            "Calls: searches, title matches, expansions and answers. Answer only: named in the last answer, "
-            "returned by no call."
-        ],
-    )
-
-
-class RouteCounts(NamedTuple):
-    """How the answers of a run's queries were found. ``calls`` are those that look for papers or answer, ``raising``
-    those of them that raised recall."""
-
-    calls: int
-    raising: int
-    answers: int
-    by_kind: Mapping[CallKind, int]
-
-    @property
-    def missed(self) -> int:
-        return self.answers - sum(self.by_kind.values())
-
-
-def route_counts(run: Run) -> RouteCounts:
-    """The counts of a run. Raises as :func:`check_known`."""
-    check_known(run)
-    calls = calls_of(run)
-    raising = [gain for query in run.queries for gain in gains(query, calls[query.id])]
-    by_kind: Counter[CallKind] = Counter()
-    for gain in raising:
-        by_kind[gain.kind] += len(gain.new)
-    counted = sum(call.kind in KINDS for of_query in calls.values() for call in of_query)
-    answers = sum(len({answer.paper_id for answer in query.relevant}) for query in run.queries)
-    return RouteCounts(counted, len(raising), answers, by_kind)

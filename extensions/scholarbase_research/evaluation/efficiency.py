@@ -11,8 +11,9 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Any, Final
 
+from scholarbase.errors import InvalidRequest
+from scholarbase.models.calls import Call
 from scholarbase.trajectories.figures import FIGURES, QueryEfficiency, figures, recall_after_each
-from scholarbase_research.evaluation.routes import calls_of, check_known
 from scholarbase_research.evaluation.run_data import JudgedQuery, Run
 
 _OF_CALLS: Final = (
@@ -68,6 +69,28 @@ def efficiency(run: Run) -> Efficiency:
         {query_id: len(of_query) if known else None for query_id, of_query in calls.items()},
         recalled / (candidates / 100) if candidates else None,
     )
+
+
+def calls_of(run: Run) -> dict[str, list[Call]]:
+    """The calls of each query by its id. A ranking without calls, such as that of a plain search, is one call."""
+    calls: dict[str, list[Call]] = {query.id: [] for query in run.queries}
+    if run.manifest.kind == "trajectory":
+        for call in run.calls:
+            calls[call.query_id].append(call)
+        return calls
+    for query in run.queries:
+        ids = tuple(result.id for result in run.rankings.get(query.id, ()))
+        seconds = run.seconds.get(query.id)
+        calls[query.id] = [Call(query.id, 1, "search", "search", {"q": query.text}, ids, 1, seconds=seconds)]
+    return calls
+
+
+def check_known(run: Run) -> None:
+    """Raises InvalidRequest: the run is imported, so its calls are unknown."""
+    if run.manifest.kind == "import":
+        raise InvalidRequest(
+            f"The run {run.name!r} is imported and its calls are unknown: give the agent's trajectory."
+        )
 
 
 def mean_recall_by_call(run: Run) -> list[float]:

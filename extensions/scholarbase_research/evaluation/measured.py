@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,7 +11,6 @@ from typing import Final
 
 from scholarbase_research.evaluation.breakdown import group_label, group_order, groups
 from scholarbase_research.evaluation.measures import Evaluation, Over, default_measures, evaluate
-from scholarbase_research.evaluation.routes import run_labels
 from scholarbase_research.evaluation.run_data import JudgedQuery, Run
 from scholarbase_research.evaluation.statistics import (
     LEVEL,
@@ -41,6 +41,17 @@ DIMENSIONS: Final = {
     "answers": "number of answers",
     "answer-category": "primary category of the answers",
 }
+
+
+def run_labels(runs: Sequence[Run]) -> tuple[str, ...]:
+    """The runs' names; repeated names get a number."""
+    counts = Counter(run.name for run in runs)
+    seen: Counter[str] = Counter()
+    labels = []
+    for run in runs:
+        seen[run.name] += 1
+        labels.append(run.name if counts[run.name] == 1 else f"{run.name} ({seen[run.name]})")
+    return tuple(labels)
 
 
 @dataclass(frozen=True)

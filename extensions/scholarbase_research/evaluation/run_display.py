@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from scholarbase.terminal import escape, printable
@@ -13,7 +13,6 @@ from scholarbase_research.evaluation.measured import Measured, crossed, grouped,
 from scholarbase_research.evaluation.measures import OVERS, Evaluation
 from scholarbase_research.evaluation.run_data import Run, RunManifest
 from scholarbase_research.evaluation.statistics import bootstrap_interval
-from scholarbase_research.evaluation.tables import Table
 from scholarbase_research.evaluation.terminal import (
     interval_json,
     open_console,
@@ -61,34 +60,6 @@ def _query_set(manifest: RunManifest) -> str:
         f"[dim]{escape(manifest.queries['name'])}: {manifest.queries['count']:,} queries; {counts}, "
         f"{answers['duplicates']:,} duplicates; {manifest.papers:,} papers, snapshot {escape(manifest.snapshot)}[/dim]"
     )
-
-
-def show_case(case: Mapping[str, Any]) -> None:
-    """A query with its answers and the route to each, and the calls that raised recall (:func:`.routes.case_of`)."""
-    console = open_console()
-    facts = ", ".join(case[name] for name in ("intent", "category", "date") if case[name])
-    console.print(f"\n[bold]{escape(case['id'])}[/bold]  {escape(case['text'])}")
-    console.print(f"[dim]{escape(facts + ', ' if facts else '')}{len(case['answers'])} answers[/dim]")
-    names = list(case["answers"][0]["routes"]) if case["answers"] else []
-    rows = []
-    for answer in case["answers"]:
-        paper = " ".join(filter(None, (answer["title"], answer["paper_id"])))
-        absence = "" if answer["held"] else ", not in the library"
-        routes = (route or "missed" for route in answer["routes"].values())
-        rows.append([str(answer["year"] or ""), paper + absence, *routes])
-    answers = Table.of("answers", "Answers", ["Year", "Answer", *names], [], rows)
-    rows = [
-        [
-            *(name if i == 0 else "", f"{gain['call']:,}", gain["tool"], gain["subject"]),
-            *(", ".join(gain["new"]), f"{gain['found']}/{gain['total']}"),
-        ]
-        for name, gains in case["calls_that_raised_recall"].items()
-        for i, gain in enumerate(gains)
-    ]
-    headings = ["Run", "Call", "Tool", "Query or seeds", "New answers", "Recall"]
-    raising = Table.of("calls", "Calls that raised recall", headings, [], rows)
-    for table in (answers, raising):
-        print_table(console, table)
 
 
 def show_notes(notes: Sequence[str]) -> None:
