@@ -63,7 +63,7 @@ NOT_RUN: Final = (
         "is parsed by tests/test_docs.py; tests/test_packaging.py runs the README's command",
     ),
     (r"python examples/scripted_agent\.py", "tests/test_scripted_agent.py compares what it prints"),
-    (r"scholarbase construct (audit|pools|relations|answers questions\.jsonl) ", FILES),
+    (r"scholarbase construct (pools|relations|answers questions\.jsonl) ", FILES),
     (r"cli\.md: scholarbase session replay", "needs the session that the page for agents records"),
     (r"scholarbase eval (qa|trajectory calls|import) ?", FILES),
     (r"scholarbase eval run (questions|pools|scifact) ?", FILES),

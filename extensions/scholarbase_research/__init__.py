@@ -1,4 +1,4 @@
-"""Research on search: answer sets, audits, scoring, agents, judges, training."""
+"""Research on search: answer sets, scoring, agents, judges, training."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from scholarbase.extensions import Extension
 
 
 class Research(Extension):
-    """Research on search: answer sets, audits, scoring, agents, judges, training."""
+    """Research on search: answer sets, scoring, agents, judges, training."""
 
     def commands(self) -> Mapping[str, str]:
         return {

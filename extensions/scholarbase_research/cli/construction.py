@@ -13,7 +13,6 @@ from scholarbase.cli.groups import Commands
 from scholarbase.cli.options import F, open_source, source_options
 from scholarbase.errors import InvalidRequest
 from scholarbase.settings import Settings
-from scholarbase_research.cli.audit import audit
 from scholarbase_research.cli.models import Models, model_options, models, read_prices
 from scholarbase_research.cli.relations import pools, relations
 
@@ -273,6 +272,5 @@ def queries(
     click.echo(f"The questions are in {out / QUESTIONS}.", err=True)
 
 
-construction.add_command(audit)
 construction.add_command(pools)
 construction.add_command(relations)
