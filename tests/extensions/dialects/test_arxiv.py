@@ -11,6 +11,7 @@ import pytest
 from scholarbase.models.papers import Paper
 from scholarbase.search.library import Library
 from scholarbase_dialects.atom import feed
+from tests import tables
 from tests.conftest import arxiv_rows
 
 ATOM = "{http://www.w3.org/2005/Atom}"
@@ -85,23 +86,7 @@ def test_the_client_reads_every_element(client: arxiv.Client) -> None:
 
 
 def test_queries(server: str, sample: Library) -> None:
-    for query, same in (
-        ('ti:"string theory"', 'title:"string theory"'),
-        ("abs:black AND abs:hole", "abstract:black AND abstract:hole"),
-        ("ti:string ANDNOT abs:field", "title:string NOT abstract:field"),
-        ("ti:string AND NOT abs:field", "title:string NOT abstract:field"),
-        ("all:monopole OR ti:instanton AND abs:gauge", "monopole OR (title:instanton AND abstract:gauge)"),
-        (
-            "(ti:monopole OR ti:instanton) AND abs:gauge",
-            "(title:monopole OR title:instanton) AND abstract:gauge",
-        ),
-        ("ti:(monopole OR instanton)", "title:(monopole OR instanton)"),
-        ("ti:supersym*", "title:supersym*"),
-        ("monopole instanton", "monopole OR instanton"),
-        ("ti:monopole the instanton", "title:monopole OR instanton"),
-        ("ti:gauge_theory", 'title:"gauge theory"'),
-        ("rn:pages AND ti:monopole", "title:monopole"),
-    ):
+    for query, same in tables.rows("arxiv-queries"):
         expected = native(sample, same)
         root = request(server, search_query=query, max_results=2000)
         assert expected

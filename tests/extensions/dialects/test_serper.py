@@ -7,6 +7,7 @@ import httpx
 import pytest
 
 from scholarbase.search.library import Library
+from tests import tables
 
 
 def search(server: str, **body: Any) -> dict[str, Any]:
@@ -30,26 +31,7 @@ def test_results_have_the_fields_of_the_original(server: str) -> None:
 
 
 def test_dates_are_obeyed(server: str, sample: Library) -> None:
-    for operators, first, last in (
-        ("before:1993-01-17", "", "1993-01-16"),
-        ("before:1993-01-18 after:1993-01-10", "1993-01-11", "1993-01-17"),
-        ("before:1993", "", "1992-12-31"),
-        ("BEFORE:1993-01-18", "", "1993-01-17"),
-        ("before: 1993-01-18", "", "1993-01-17"),
-        ('"before:1993-01-18"', "", "1993-01-17"),
-        ('before:"1993-01-18"', "", "1993-01-17"),
-        ("(before:1993-01-18)", "", "1993-01-17"),
-        ("before:1993-01-18,", "", "1993-01-17"),
-        ("before:1993-01-18.", "", "1993-01-17"),
-        ("before:1993/01/18", "", "1993-01-17"),
-        ("before:1993-1-18", "", "1993-01-17"),
-        ("before:1/18/1993", "", "1993-01-17"),
-        ("before:19930118", "", "1993-01-17"),
-        ("before:1993-01-18T00:00:00Z", "", "1993-01-17"),
-        ("before:1993-01-18 before:2003-01-01", "", "1993-01-17"),
-        ("before:2003-01-01 before:1993-01-18", "", "1993-01-17"),
-        ("after:2001", "2002-01-01", "9999"),
-    ):
+    for operators, first, last in tables.rows("serper-dates"):
         links = [one["link"] for one in search(server, q=f"string theory {operators}", num=100)["organic"]]
         assert links
         for paper in sample.papers(links):

@@ -3,24 +3,11 @@
 import pytest
 
 from scholarbase_fulltext.captions import Line, box_of, find_label, starts_caption, without_breaks
+from tests import tables
 
 
 def test_labels_have_one_form() -> None:
-    for text, kind, label, rest in (
-        ("Figure 3: A cat.", "figure", "Figure 3", "A cat."),
-        ("Fig. 3. A cat.", "figure", "Figure 3", "A cat."),
-        ("FIG. 12. A cat.", "figure", "Figure 12", "A cat."),
-        ("Fig. 4 | A cat.", "figure", "Figure 4", "A cat."),
-        ("TABLE II", "table", "Table II", ""),
-        ("T ABLE 2: Cats.", "table", "Table 2", "Cats."),
-        ("Table A.1. Cats.", "table", "Table A.1", "Cats."),
-        ("Figure S1: A cat.", "figure", "Figure S1", "A cat."),
-        ("Figure 2a: A cat.", "figure", "Figure 2a", "A cat."),
-        ("Supplementary Table 4: Cats.", "table", "Supplementary Table 4", "Cats."),
-        ("Extended Data Fig. 1 | A cat.", "figure", "Extended Data Figure 1", "A cat."),
-        ("Algorithm 1: Feeding", "figure", "Algorithm 1", "Feeding"),
-        ("Table 2 (continued)", "table", "Table 2", "(continued)"),
-    ):
+    for text, kind, label, rest in tables.rows("captions"):
         known = find_label(text)
         assert known is not None
         assert (known.kind, known.label, text[known.end :], known.is_separated) == (kind, label, rest, True)

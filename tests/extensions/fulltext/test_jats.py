@@ -1,5 +1,7 @@
 """JATS: an article made by hand with the elements that articles have, and hostile XML."""
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -9,56 +11,7 @@ from scholarbase_fulltext import jats
 from scholarbase_fulltext.jats import read_articles
 from tests.extensions.fulltext.holding import check, marks
 
-ARTICLE = """<?xml version="1.0" encoding="UTF-8"?>
-<!DOCTYPE article PUBLIC "-//NLM//DTD JATS (Z39.96) v1.3//EN" "JATS-archivearticle1-3.dtd">
-<article xmlns:xlink="http://www.w3.org/1999/xlink" xmlns:mml="http://www.w3.org/1998/Math/MathML">
-<front>
- <journal-meta><journal-title-group><journal-title>Journal of Marks</journal-title></journal-title-group></journal-meta>
- <article-meta>
-  <article-id pub-id-type="pmid">123</article-id><article-id pub-id-type="pmc">PMC456</article-id>
-  <article-id pub-id-type="doi">10.1000/Art.1</article-id><article-id pub-id-type="publisher-id">x</article-id>
-  <title-group><article-title>Marks in <italic>XML</italic></article-title></title-group>
-  <contrib-group>
-   <contrib contrib-type="author"><name><surname>Lovelace</surname><given-names>Ada B.</given-names></name></contrib>
-   <contrib contrib-type="author"><collab>The Group</collab></contrib>
-   <contrib contrib-type="editor"><name><surname>No</surname><given-names>One</given-names></name></contrib>
-  </contrib-group>
-  <pub-date pub-type="collection"><year>2021</year></pub-date>
-  <pub-date pub-type="epub"><day>5</day><month>3</month><year>2020</year></pub-date>
-  <abstract><sec><title>Aim</title><p>We mark.</p></sec></abstract>
- </article-meta>
-</front>
-<body>
- <sec id="s1"><label>1.</label><title>Intro <xref ref-type="bibr" rid="r2">[2]</xref></title>
-  <p>As shown<sup><xref ref-type="bibr" rid="r1">1</xref>,<xref ref-type="bibr" rid="r2">2</xref></sup>, and
-   [<xref ref-type="bibr" rid="r1">1</xref>] or (<xref ref-type="bibr" rid="r1 r2">Ray 2001</xref>), <italic>x</italic>
-   holds in <xref ref-type="fig" rid="f1">Figure 1</xref>:
-   <disp-formula><tex-math>\\documentclass{a}\\begin{document}$$x^2$$\\end{document}</tex-math></disp-formula>
-   so <inline-formula><mml:math><mml:mi>y</mml:mi><mml:mo>=</mml:mo><mml:mn>1</mml:mn></mml:math></inline-formula>.</p>
-  <fig id="f1"><label>Figure 1.</label><caption><title>A cat.</title><p>After <xref ref-type="bibr" rid="r1">1</xref>.
-   </p></caption><graphic xlink:href="cat.png"/></fig>
-  <sec><label>1.1</label><title>Deep</title>
-   <list><list-item><p>first</p></list-item><list-item><p>second</p></list-item></list>
-   <table-wrap><label>Table 1</label><caption><p>Rows.</p></caption>
-    <table><thead><tr><th colspan="2">a &amp; b</th></tr></thead>
-    <tbody><tr><td>1</td><td><bold>2</bold></td></tr></tbody>
-    </table><table-wrap-foot><p>A note.</p></table-wrap-foot></table-wrap>
-  </sec>
- </sec>
-</body>
-<back>
- <ack><p>Thanks.</p></ack>
- <ref-list><title>References</title>
-  <ref id="r1"><label>1</label><element-citation><person-group>
-   <name><surname>Ray</surname><given-names>B</given-names></name>
-   </person-group><article-title>First work</article-title><source>J</source><year>2001</year>
-   <pub-id pub-id-type="doi">10.1000/R1</pub-id><pub-id pub-id-type="pmid">9</pub-id></element-citation></ref>
-  <ref id="r2"><mixed-citation>C. Ray, Second work, 1999. arXiv:hep-th/9901001</mixed-citation></ref>
- </ref-list>
-</back>
-<sub-article><body><p>A review.</p></body></sub-article>
-</article>
-"""
+ARTICLE = (Path(__file__).parent / "article.xml").read_text("utf-8")
 
 
 def read(text: str | bytes) -> FullText:

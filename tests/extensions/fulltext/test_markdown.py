@@ -1,5 +1,7 @@
 """Markdown with metadata, headings, code, tables and figures."""
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -9,51 +11,7 @@ from scholarbase_fulltext import building
 from scholarbase_fulltext.markdown import read_markdown
 from tests.extensions.fulltext.holding import check
 
-TEXT = """---
-title: "A study: of marks"
-authors:
-  - Ada Lovelace
-  - Bo Ray
-arxiv: 2212.11867v2
-doi: 10.1000/X
-date: 2022-12
-venue: Journal of Marks
-tags: [a, b]
----
-
-# A study: of marks
-
-Before the first section.
-
-## 1 Intro ##
-
-Text *with*
-two lines. ![Figure 3: A cat [1]](cat.png "t") And more.
-
-```python
-# not a heading
-
-Neither
-=======
-```
-
-Setext
-------
-- first
-- second
-  goes on
-
-### 2.1. Deep {#deep}
-Table 4: Numbers.
-
-| a | b |
-|---|---|
-| 1 | <2> |
-
-![Alone](y.png)
-
-# Appendix
-"""
+TEXT = (Path(__file__).parent / "study.md").read_text("utf-8")
 
 
 def read(text: str) -> FullText:

@@ -13,6 +13,7 @@ from scholarbase.documents.model import BadDocument, FullText
 from scholarbase.documents.readers import DocumentEntry, detect_documents, read_documents, sidecars
 from scholarbase.errors import SourceError
 from scholarbase.ingest.sources.files import open_lines
+from tests import tables
 from tests.documents.pdfs import two_pages
 from tests.extensions.fulltext.holding import check
 from tests.extensions.fulltext.test_jats import ARTICLE
@@ -76,27 +77,15 @@ def test_lines_are_read_on_from_a_number_and_bad_ones_are_entries(tmp_path: Path
 
 @pytest.mark.parametrize(
     ("name", "ids", "version"),
-    [
-        ("2212.11867v2.txt", ("arXiv:2212.11867",), 2),
-        ("arXiv:2212.11867.txt", ("arXiv:2212.11867",), None),
-        ("hep-th_9901001v3.txt", ("arXiv:hep-th/9901001",), 3),
-        ("10.18653%2Fv1%2FP19-1234.txt", ("DOI:10.18653/v1/p19-1234",), None),
-        ("10.18653_v1_P19-1234.txt", ("DOI:10.18653/v1/p19-1234",), None),
-        ("DOI_10.1000_x.md", ("DOI:10.1000/x",), None),
-        ("CorpusId_5.md", ("CorpusId:5",), None),
-        ("PMC123.md", ("PMCID:123",), None),
-        ("my notes.txt", (), None),
-        ("notes_of_me.txt", (), None),
-        ("5.txt", (), None),
-    ],
+    tables.rows("document-names"),
 )
 def test_a_name_that_is_an_id_says_which_paper_it_is(
-    tmp_path: Path, name: str, ids: tuple[str, ...], version: int | None
+    tmp_path: Path, name: str, ids: list[str], version: int | None
 ) -> None:
     path = tmp_path / name
     path.write_text("Text.")
     full = only(path)
-    assert (full.ids, full.version, full.metadata.title) == (ids, version, None)
+    assert (list(full.ids), full.version, full.metadata.title) == (ids, version, None)
 
 
 PAGE = """<!DOCTYPE html><html><head>{}</head><body><article class="ltx_document">
@@ -105,16 +94,7 @@ PAGE = """<!DOCTYPE html><html><head>{}</head><body><article class="ltx_document
 
 @pytest.mark.parametrize(
     ("name", "id_", "version"),
-    [
-        ("2301.00001v2.html", "2301.00001", 2),
-        ("2301/2301.00001.html", "2301.00001", None),
-        ("2301.00001v3/index.html", "2301.00001", 3),
-        ("hep-th/9901001/index.html", "hep-th/9901001", None),
-        ("hep-th/9901001v2.html", "hep-th/9901001", 2),
-        ("9901/hep-th9901001.html", "hep-th/9901001", None),
-        ("hep-th/pdf/9901/9901001v1.html", "hep-th/9901001", 1),
-        ("math.AG/0309136.html", "math/0309136", None),
-    ],
+    tables.rows("page-names"),
 )
 def test_pages_in_the_layouts_of_arxiv_are_named_by_ids(
     tmp_path: Path, name: str, id_: str, version: int | None

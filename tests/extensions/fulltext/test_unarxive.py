@@ -27,51 +27,7 @@ def paragraph(text: str, section: str, number: str, kind: str, content: str = "p
     }
 
 
-RECORD: dict[str, Any] = {
-    "paper_id": "2212.99999",
-    "metadata": {
-        "id": "2212.99999",
-        "title": "A made-up paper\n  on marks",
-        "doi": "10.1000/Made.1",
-        "abstract": "  We write\nmarks.\n",
-        "versions": [
-            {"version": "v1", "created": "Thu, 22 Dec 2022 17:01:56 GMT"},
-            {"version": "v2", "created": "Mon, 2 Jan 2023 00:00:00 GMT"},
-        ],
-        "authors_parsed": [["Lovelace", "Ada B.", ""], ["Ray", "Bo", "Jr"]],
-    },
-    "abstract": {"section": "Abstract", "text": "  We write\nmarks.\n"},
-    "body_text": [
-        paragraph("As {{cite:bb}} and {{cite:aa}} show , {{formula:f1}} .\nSo.", "Intro", "1", "section"),
-        paragraph(
-            "\n{{formula:f1}}  holds.\n\nSee {{figure:g2}} .\n\n", "Intro", "1", "section", content="list"
-        ),
-        paragraph("Again {{cite:bb}}, {{cite:none}}.", "Deep {{cite:cc}}", "1.1", "subsection"),
-        paragraph("More.", "Lost parent", "3.1", "subsection"),
-        paragraph("Thanks.", "Acknowledgments", "-1", "section"),
-    ],
-    "bib_entries": {
-        "zz": {"bib_entry_raw": "Never cited, 1999."},
-        "aa": {
-            "bib_entry_raw": "A. Author. Title {{formula:f1}}. 2021. arXiv:2101.00001",
-            "contained_arXiv_ids": [{"id": "2101.00001"}],
-            "contained_links": [],
-            "ids": {"open_alex_id": "https://openalex.org/W12", "doi": "10.1000/X", "arxiv_id": ""},
-        },
-        "bb": {
-            "bib_entry_raw": "B. Author, J. 3 (1987)",
-            "ids": {"pubmed_id": "https://pubmed.ncbi.nlm.nih.gov/77", "arxiv_id": "hep-th/9901001"},
-        },
-        "cc": {"bib_entry_raw": "C.", "contained_links": [{"url": "https://doi.org/10.1000/c"}]},
-    },
-    "ref_entries": {
-        "f1": {"type": "formula", "latex": " x^2 "},
-        "g1": {"type": "figure", "caption": "Not\nmentioned."},
-        "g2": {"type": "figure", "caption": "Mentioned, after {{cite:aa}}."},
-        "g3": {"type": "figure", "caption": "NO_CAPTION"},
-        "t1": {"type": "table", "caption": "Rows."},
-    },
-}
+RECORD: dict[str, Any] = orjson.loads((Path(__file__).parent / "record.json").read_bytes())
 
 
 def read(record: object) -> FullText:

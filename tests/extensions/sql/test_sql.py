@@ -21,6 +21,7 @@ from scholarbase.search.library import Library
 from scholarbase.settings import load_settings
 from scholarbase_sql.dialect import prepared
 from scholarbase_sql.views import COLUMNS, EXAMPLES
+from tests import tables
 from tests.conftest import ROOT, sample_edges, sample_rows
 from tests.sql_libraries import LATER, STRINGS, TEXT, with_texts
 
@@ -109,17 +110,8 @@ def test_parts_of_documents_are_read_by_their_offsets(library: Library) -> None:
 
 
 def test_a_library_without_full_texts_has_empty_views(sample: Library) -> None:
-    for view in (
-        "documents",
-        "sections",
-        "passages",
-        "chunks",
-        "figures",
-        "images",
-        "tables",
-        "pages",
-        "references",
-    ):
+    of_texts = "documents sections passages chunks figures images tables pages references"
+    for view in of_texts.split():
         assert sample.sql(f"SELECT * FROM {view}").rows == ()
         assert sample.sql(f"SELECT * FROM {view}").columns == COLUMNS[view]
 
@@ -261,68 +253,11 @@ def test_long_values_and_many_bytes_are_cut(library: Library) -> None:
 # -- the sandbox ----------------------------------------------------------------------------------------
 
 REFUSED: Final = (
-    "ATTACH 'other.sqlite' AS other",
-    "ATTACH DATABASE ':memory:' AS m",
-    "DETACH texts",
-    "PRAGMA table_list",
-    "PRAGMA query_only = 0",
-    "INSERT INTO papers (title) VALUES ('x')",
-    "UPDATE papers SET title = 'x'",
-    "DELETE FROM papers",
-    "REPLACE INTO papers (title) VALUES ('x')",
-    "CREATE TABLE t (a)",
-    "CREATE TEMP TABLE t AS SELECT 1",
-    "CREATE TEMP TRIGGER t INSTEAD OF INSERT ON papers BEGIN SELECT 1; END",
-    "DROP VIEW papers",
-    "ALTER TABLE papers RENAME TO p",
-    "VACUUM INTO 'copy.sqlite'",
-    "REINDEX",
-    "ANALYZE",
-    "BEGIN",
-    "SAVEPOINT s",
-    "EXPLAIN SELECT 1",
-    "WITH x AS (SELECT 1) INSERT INTO papers SELECT * FROM x",
-    "WITH x AS (SELECT 1) DELETE FROM papers",
-    "SELECT 1; DROP VIEW papers",
-    "SELECT load_extension('libm.so')",
-    "SELECT randomblob(2000000000)",
-    "SELECT zeroblob(2000000000)",
-    "SELECT random()",
-    "SELECT sqlite_version()",
-    "SELECT fts3_tokenizer('simple')",
-    "SELECT document_text(1, NULL, NULL)",
-    "SELECT * FROM sqlite_master",
-    "SELECT * FROM sqlite_temp_schema",
-    "SELECT * FROM temp.sqlite_master",
-    "SELECT * FROM pragma_database_list",
-    "SELECT * FROM pragma_table_info('papers')",
-    "SELECT * FROM dbstat",
-    "SELECT * FROM sqlite_stmt",
-    "SELECT * FROM edges",
-    "SELECT count(*) FROM edges",
-    "SELECT * FROM abstracts",
-    "SELECT * FROM main.papers",
-    "SELECT paper_id FROM main.ids",
-    "SELECT * FROM originals",
-    "SELECT * FROM fulltext WHERE fulltext MATCH 'qcd'",
-    "SELECT * FROM fulltext_data",
-    "SELECT * FROM passage_words_content",
-    "SELECT highlight(fulltext, 0, '', '') FROM fulltext",
-    "SELECT ?",
-    "SELECT :name",
-    "SELECT 1\x00",
+    *tables.rows("sql-refused"),
     "SELECT " + "(" * 300 + "1" + ")" * 300,
     "SELECT " + " + ".join(["1"] * 400),
     "SELECT " + ", ".join(["1"] * 300),
     " UNION ALL ".join(["SELECT 1"] * 200),
-    "SELECT 'x' LIKE printf('%.*c', 2000, '%')",
-    "SELECT abs(-9223372036854775808)",
-    "SELECT json('{')",
-    "SELECT",
-    "SELECT 'unclosed",
-    "SELECT /* unclosed",
-    ";",
-    "-- nothing",
 )
 
 TOO_LARGE: Final = (
@@ -447,19 +382,7 @@ def test_a_closed_library_leaves_no_process_and_no_file(path: Path, tmp_path: Pa
 
 # -- DuckDB's dialect -----------------------------------------------------------------------------------
 
-HINTS: Final = (
-    ("SELECT year::int FROM papers", "docs/sql.md"),
-    ("SELECT [1, 2]", "json_array"),
-    ("SELECT title[1] FROM papers", "json"),
-    ("SELECT list(title) FROM papers", "docs/sql.md"),
-    ('SELECT title FROM papers WHERE title = "QCD"', "single quotes"),
-    ("DESCRIBE pages", "GET /v1/sql/schema"),
-    ("SELECT pages.page_summary FROM pages", "page_content"),
-    ("SELECT titel FROM papers", "Did you mean title?"),
-    ("SELECT * FROM paper", "Did you mean papers?"),
-    ("SELECT title FROM papers JOIN metadata USING (paper_id)", "view.title"),
-    ("SELECT nosuch(1)", "list_contains"),
-)
+HINTS: Final = tables.rows("sql-hints")
 
 
 def test_the_error_names_the_way_of_sqlite(library: Library) -> None:

@@ -6,6 +6,7 @@ import httpx
 import pytest
 
 from scholarbase.search.library import Library
+from tests import tables
 from tests.conftest import arxiv_rows, sample_edges, sample_rows
 
 QCD = "arXiv:hep-th/9301068"
@@ -56,19 +57,7 @@ def test_results_end_at_the_thousandth(server: str) -> None:
 
 
 def test_dates_are_obeyed(server: str) -> None:
-    for filters, first, last in (
-        ({"year": "1993"}, "1993-01-01", "1993-12-31"),
-        ({"year": "1993-1994"}, "1993-01-01", "1994-12-31"),
-        ({"year": "1995-"}, "1995-01-01", "2999"),
-        ({"year": "-1992"}, "0", "1992-12-31"),
-        ({"publicationDateOrYear": "1993-01-17"}, "1993-01-17", "1993-01-17"),
-        ({"publicationDateOrYear": "1993-02"}, "1993-02-01", "1993-02-28"),
-        ({"publicationDateOrYear": "1993-01-05:1993-03-06"}, "1993-01-05", "1993-03-06"),
-        ({"publicationDateOrYear": "19930105:19930306"}, "1993-01-05", "1993-03-06"),
-        ({"publicationDateOrYear": "1994:"}, "1994-01-01", "2999"),
-        ({"publicationDateOrYear": ":1992-06"}, "0", "1992-06-30"),
-        ({"publicationDateOrYear": ":1993-06-10", "year": "1993-1999"}, "1993-01-01", "1993-06-10"),
-    ):
+    for filters, first, last in tables.rows("s2-dates"):
         found = pages(server, "paper/search", query="theory", fields="publicationDate", limit=100, **filters)
         dates = [paper["publicationDate"] for paper in found]
         assert dates

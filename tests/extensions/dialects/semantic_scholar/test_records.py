@@ -3,6 +3,7 @@
 import gzip
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -15,57 +16,10 @@ from scholarbase.search.library import Library
 from tests.conftest import serving_in_thread, snapshot_of
 
 SHA = {number: f"{number:040x}" for number in (1, 2, 3, 4)}
-ROWS: list[dict[str, Any]] = [
-    {
-        "corpusid": 1,
-        "externalids": {"DOI": "10.1000/One", "DBLP": "conf/x/One", "PubMed": "111", "PubMedCentral": "222"},
-        "url": f"https://www.semanticscholar.org/paper/{SHA[1]}",
-        "title": "Lamprey migration: {a} survey of 100% of rivers",
-        "abstract": "We survey lamprey migration in rivers.",
-        "authors": [{"authorId": "71", "name": "Ana Núñez"}, {"authorId": None, "name": "B.  Lee"}],
-        "venue": "Journal of Fish",
-        "year": 2019,
-        "referencecount": 2,
-        "citationcount": 5,
-        "isopenaccess": False,
-        "s2fieldsofstudy": [
-            {"category": "Biology", "source": "external"},
-            {"category": "Biology", "source": "s2"},
-        ],
-        "publicationtypes": ["JournalArticle", "Review"],
-        "publicationdate": "2019-05-06",
-        "journal": {"name": "Journal of Fish", "volume": "12", "pages": "1-9"},
-    },
-    {
-        "corpusid": 2,
-        "externalids": {"ArXiv": "1905.00001"},
-        "url": f"https://www.semanticscholar.org/paper/{SHA[2]}",
-        "title": "Counting lamprey with networks",
-        "abstract": "Networks count lamprey.",
-        "authors": [],
-        "venue": "",
-        "year": 2019,
-        "citationcount": 1,
-        "publicationtypes": ["Conference"],
-        "publicationdate": None,
-    },
-    {
-        "corpusid": 3,
-        "externalids": {},
-        "url": f"https://www.semanticscholar.org/paper/{SHA[3]}",
-        "title": "Lamprey ladders",
-        "authors": [{"authorId": "71", "name": "Ana Núñez"}],
-        "year": 2021,
-    },
-]
-CITATION = {
-    "citationid": "9",
-    "citingcorpusid": 3,
-    "citedcorpusid": 1,
-    "isinfluential": True,
-    "contexts": ["As surveyed in [1].", "We use [1]."],
-    "intents": [["background"], ["methodology"]],
-}
+STORED = json.loads((Path(__file__).parent / "records.json").read_text("utf-8"))
+"""Rows of a release, a citation, and the first paper as the graph shows it."""
+ROWS: list[dict[str, Any]] = STORED["papers"]
+CITATION = STORED["citation"]
 
 
 @pytest.fixture(scope="module")
@@ -90,48 +44,7 @@ def test_a_paper(http: httpx.Client) -> None:
         "fieldsOfStudy,s2FieldsOfStudy,authors.url,authors.hIndex,citationStyles.bibtex,textAvailability"
     )
     paper = http.get(f"/graph/v1/paper/{SHA[1]}", params={"fields": fields}).json()
-    assert paper == {
-        "paperId": SHA[1],
-        "corpusId": 1,
-        "externalIds": {
-            "DOI": "10.1000/one",
-            "DBLP": "conf/x/One",
-            "PubMed": "111",
-            "PubMedCentral": "222",
-            "CorpusId": 1,
-        },
-        "url": f"https://www.semanticscholar.org/paper/{SHA[1]}",
-        "venue": "Journal of Fish",
-        "publicationVenue": {
-            "id": None,
-            "name": "Journal of Fish",
-            "type": None,
-            "alternate_names": [],
-            "url": None,
-        },
-        "journal": {"name": "Journal of Fish", "volume": "12", "pages": "1-9"},
-        "publicationTypes": ["JournalArticle", "Review"],
-        "isOpenAccess": False,
-        "openAccessPdf": None,
-        "fieldsOfStudy": ["Biology"],
-        "s2FieldsOfStudy": [{"category": "Biology", "source": None}],
-        "authors": [
-            {
-                "authorId": "71",
-                "name": "Ana Núñez",
-                "url": "https://www.semanticscholar.org/author/71",
-                "hIndex": None,
-            },
-            {"authorId": "name:b. lee", "name": paper["authors"][1]["name"], "url": None, "hIndex": None},
-        ],
-        "citationStyles": {
-            "bibtex": "@article{Nunez2019LampreyMAS,\n author = {Ana Núñez and B. Lee},\n"
-            " journal = {Journal of Fish},\n volume = {12},\n pages = {1-9},\n"
-            " title = {Lamprey migration: a survey of 100\\% of rivers},\n"
-            " year = {2019},\n doi = {10.1000/one},\n url = {https://doi.org/10.1000/one}\n}\n"
-        },
-        "textAvailability": "abstract",
-    }
+    assert paper == STORED["paper"]
 
 
 def test_what_is_not_known(http: httpx.Client) -> None:

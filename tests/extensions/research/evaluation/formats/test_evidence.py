@@ -9,6 +9,7 @@ import pytest
 from scholarbase.errors import QueryFileError
 from scholarbase_research.evaluation.formats import read_queries
 from scholarbase_research.evaluation.queries import QuerySet
+from tests import tables
 from tests.conftest import json_lines
 
 QUESTION = "Which optimizer is used?"
@@ -21,20 +22,7 @@ def read(path: Path, *records: dict[str, Any], **options: Any) -> QuerySet:
 
 @pytest.mark.parametrize(
     ("evidence", "message"),
-    [
-        ([], "evidence is empty"),
-        (["", None], "evidence is empty"),
-        (3, "evidence contains 3"),
-        ([{"text": "t", "place": 1}], "evidence contains"),
-        ([{"text": "t", "start": 1, "end": 2}], "both text and start"),
-        ({"start": 5, "end": 5}, "the end after the start"),
-        ({"start": -1, "end": 5}, "the end after the start"),
-        ({"start": True, "end": 5}, "the end after the start"),
-        ({"start": 5}, "the end after the start"),
-        ({"text": 5}, "must be the text of the evidence"),
-        ({"passage": "arXiv:2301.00001"}, "must be the paper's id, # and the offsets"),
-        ({"paper": "no id", "text": "t"}, "no id"),
-    ],
+    tables.rows("evidence-broken"),
 )
 def test_broken_evidence_is_an_error(tmp_path: Path, evidence: object, message: str) -> None:
     with pytest.raises(QueryFileError, match=message):

@@ -5,26 +5,11 @@ from typing import Any
 import pytest
 
 from scholarbase_research.evaluation.qa.choices import chosen, is_right
+from tests import tables
 
 
 def test_options() -> None:
-    for answer, expected in (
-        ("The correct answer is boxed {A}", "A"),
-        ("The correct answer is boxed {ACD}", "ACD"),
-        (r"So \boxed{BD}.", "BD"),
-        (r"$\boxed{\text{A, C}}$", "AC"),
-        (r"\boxed{\mathrm{B}}", "B"),
-        ("boxed{(A) and (C)}", "AC"),
-        ("boxed {a}", "A"),
-        ("boxed {A}. Wait, the correct answer is boxed {B}", "B"),
-        ("boxed {B. OPT-2.7B}", "B"),
-        ("Boxed {D}", "D"),
-        ("AC", "AC"),
-        (" b ", "B"),
-        ("(C)", "C"),
-        ("A, B, D", "ABD"),
-        (["A", "D"], "AD"),
-    ):
+    for answer, expected in tables.rows("qa-boxed"):
         assert chosen(answer) == frozenset(expected)
 
 

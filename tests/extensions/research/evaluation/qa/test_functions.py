@@ -11,6 +11,7 @@ from scholarbase_research.evaluation.qa.functions import Outcome, read_evaluator
 from scholarbase_research.evaluation.qa.judging import Judge, read_verdict
 from scholarbase_research.evaluation.qa.matching import FUZZ_METHODS
 from scholarbase_research.llm.base import Message, ModelRequest
+from tests import tables
 from tests.extensions.research.llm.model_server import FunctionModel
 
 LISTING_2 = """{
@@ -93,53 +94,12 @@ def test_listing_3_passes_by_either_function() -> None:
 
 
 def test_single_values() -> None:
-    for name, answer, arguments, expected in (
-        ("eval_bool_exact_match", "Yes", {"gold": True}, True),
-        ("eval_bool_exact_match", False, {"gold": False}, True),
-        ("eval_bool_exact_match", 1, {"gold": True}, True),
-        ("eval_bool_exact_match", 2, {"gold": True}, False),
-        ("eval_bool_exact_match", "perhaps", {"gold": False}, False),
-        ("eval_int_exact_match", "42", {"gold": 42}, True),
-        ("eval_int_exact_match", 42.0, {"gold": 42}, True),
-        ("eval_int_exact_match", 42.7, {"gold": 42}, False),
-        ("eval_int_exact_match", True, {"gold": 1}, False),
-        ("eval_float_exact_match", "0.734", {"gold": 0.734}, True),
-        ("eval_float_exact_match", 0.7341, {"gold": 0.734}, False),
-        ("eval_float_exact_match", 0.7341, {"gold": 0.734, "ndigits": 3}, True),
-        ("eval_float_exact_match", 0.74, {"gold": 0.734, "tolerance": 0.01}, True),
-        ("eval_float_exact_match", "73.4%", {"gold": 73.4}, False),
-        ("eval_float_exact_match", "1e308", {"gold": 1, "tolerance": 0}, False),
-        ("eval_string_exact_match", " GPT 4 ", {"gold": "GPT 4"}, True),
-        ("eval_string_exact_match", "GPT4", {"gold": "GPT 4"}, False),
-        ("eval_string_exact_match", "GPT4", {"gold": "GPT 4", "ignore_blank": True}, True),
-        ("eval_string_exact_match", 4, {"gold": "4"}, True),
-        ("eval_string_fuzzy_match", "role oriented routing", {"gold": "role-oriented routing"}, True),
-        ("eval_string_fuzzy_match", "routing", {"gold": "role-oriented routing"}, False),
-        ("eval_string_fuzzy_match", "routing", {"gold": "a routing", "fuzz_method": "partial_ratio"}, True),
-        ("eval_string_fuzzy_match", "b a", {"gold": "a b", "fuzz_method": "token_sort_ratio"}, True),
-    ):
+    for name, answer, arguments, expected in tables.rows("qa-values"):
         assert passes(name, answer, **arguments) is expected
 
 
 def test_structured_objects() -> None:
-    for answer, gold, options, expected in (
-        ('["scg-nli", "False"]', ["SCG-NLI", "false"], {"lowercase": True, "ignore_order": False}, True),
-        ("('SCG-NLI', 'false')", ["SCG-NLI", "false"], {}, True),
-        (["false", "SCG-NLI"], ["SCG-NLI", "false"], {}, False),
-        (["false", "SCG-NLI"], ["SCG-NLI", "false"], {"ignore_order": True}, True),
-        (["a", "a"], ["a", "b"], {"ignore_order": True}, False),
-        ("{'a': [1, 2.0], 'b': True}", {"a": [1, 2.0], "b": True}, {}, True),
-        ({"A": 1}, {"a": 1}, {}, False),
-        ({"A": 1}, {"a": 1}, {"lowercase": True}, True),
-        ({"A": 1, "a": 1}, {"a": 1, "b": 1}, {"lowercase": True}, False),
-        ({"a": 1, "b": 2}, {"a": 1}, {}, False),
-        ("{2020: 5}", {"2020": 5}, {}, True),
-        ("a", ["a"], {}, True),
-        ("not a dict", {"a": 1}, {}, False),
-        ("None", None, {}, True),
-        (["yes", 0.333], [True, 0.3333], {"ndigits": 3}, True),
-        (["Vaswani et al"], ["Vaswani et al."], {"threshold": 90}, True),
-    ):
+    for answer, gold, options, expected in tables.rows("qa-objects"):
         assert passes("eval_structured_object_exact_match", answer, gold=gold, **options) is expected
 
 
@@ -186,37 +146,7 @@ def test_ratios_are_those_of_thefuzz(a: str, b: str, method: str) -> None:
 
 
 def test_sets_and_titles() -> None:
-    for name, answer, arguments, expected in (
-        ("eval_element_included", "b", {"gold": ["a", "b"]}, True),
-        ("eval_element_included", "B", {"gold": ["a", "b"]}, False),
-        ("eval_element_included", "B", {"gold": ["a", "b"], "lowercase": True}, True),
-        ("eval_element_included", 3, {"gold": [1, 3], "element_type": "int"}, True),
-        ("eval_element_included", 0.333, {"gold": [0.33], "element_type": "float"}, True),
-        ("eval_element_included", 0.333, {"gold": [0.33], "element_type": "float", "ndigits": 3}, False),
-        ("eval_element_included", "[1, 2]", {"gold": [[1, 2], [3]], "element_type": "list"}, True),
-        ("eval_element_list_included", ["a", "b"], {"gold": ["a", "b", "c"]}, True),
-        ("eval_element_list_included", "['a', 'd']", {"gold": ["a", "b", "c"]}, False),
-        ("eval_element_list_included", [], {"gold": ["a"]}, False),
-        # The two examples of AirQA's code.
-        ("eval_element_list_overlap", ["a", "b", "c"], {"gold": ["d", "a", "b"], "count": 2}, True),
-        ("eval_element_list_overlap", ["a", "b", "c"], {"gold": ["d", "a", "b"], "count": 3}, False),
-        ("eval_element_list_overlap", ["a", "a"], {"gold": ["a", "b"], "count": 2}, False),
-        (
-            "eval_paper_relevance_with_reference_answer",
-            "Multi-level knowledge distillation for out of distribution detection in text",
-            {
-                "reference_answer": "Multi-Level Knowledge Distillation for Out-of-Distribution Detection in Text"
-            },
-            True,
-        ),
-        (
-            "eval_paper_relevance_with_reference_answer",
-            "Attention Is All You Need",
-            {"reference_answer": ["BERT", "Attention is All You Need"], "question": "Which paper?"},
-            True,
-        ),
-        ("eval_paper_relevance_with_reference_answer", "BERT", {"reference_answer": "RoBERTa"}, False),
-    ):
+    for name, answer, arguments, expected in tables.rows("qa-sets"):
         assert passes(name, answer, **arguments) is expected
 
 
@@ -330,22 +260,7 @@ def test_an_answer_to_scidqa_gets_the_grade_of_the_judge() -> None:
 
 
 def test_what_airqas_functions_accept_is_converted_or_ignored_with_a_note() -> None:
-    for name, arguments, right, wrong, note in (
-        (EXACT, {"gold": ["BART"], "lowercase": True}, "bart", "BERT", "a list"),
-        (EXACT, {"gold": ["0a412245"], "ignore_blank": True}, "['0a412245']", "0a412246", "a list"),
-        (EXACT, {"gold": "Flickr", "lowercase": "true"}, "flickr", "Flicker", "true or false"),
-        (EXACT, {"gold": "Flickr", "lowercase": "false"}, "Flickr", "flickr", "true or false"),
-        (EXACT, {"gold": 5}, "5", "6", "a text"),
-        (EXACT, {"gold": "LongBench", "ignore_case": True}, "LongBench", "longbench", "'ignore_case'"),
-        ("eval_string_fuzzy_match", {"gold": ["role-oriented routing"]}, "role oriented routing", "routing", "a list"),
-        ("eval_float_exact_match", {"gold": "2463.5", "ndigits": 1}, "2463.52", 2463.6, "a number"),
-        ("eval_float_exact_match", {"gold": 0.035, "nidigits": 3}, 0.035, 0.0351, "'nidigits'"),
-        ("eval_int_exact_match", {"gold": "158000"}, 158000, 158001, "a whole number"),
-        ("eval_int_exact_match", {"gold": 6.0}, "6", "7", "a whole number"),
-        ("eval_bool_exact_match", {"gold": "False"}, "no", "yes", "true or false"),
-        ("eval_element_included", {"gold": "PICARD"}, "PICARD", "P", "a list"),
-        ("eval_structured_object_exact_match", {"gold": ["a"], "ndigits": "2"}, ["a"], [], "a whole number"),
-    ):  # fmt: skip
+    for name, arguments, right, wrong, note in tables.rows("qa-accepted"):  # fmt: skip
         evaluator = read_evaluator(name, arguments)
         assert evaluator.score(right) == Outcome(True)
         assert evaluator.score(wrong) == Outcome(False)
@@ -355,20 +270,7 @@ def test_what_airqas_functions_accept_is_converted_or_ignored_with_a_note() -> N
 
 @pytest.mark.parametrize(
     ("name", "arguments", "problem"),
-    [
-        ("eval_magic", {}, "Unknown evaluation function 'eval_magic'"),
-        ("eval_string_exact_mach", {"gold": "a"}, "did you mean eval_string_exact_match?"),
-        ("eval_complex_math_formula_with_llm", {"fomulas": "a", "question": "?"}, "Is 'fomulas' meant?"),
-        ("eval_int_exact_match", {"gold": "many"}, "must be a whole number"),
-        ("eval_partial_scoring_points_with_llm", {"scoring_points": ["a"], "question": "?"}, "must be less"),
-        ("eval_conjunction", {"eval_func_list": [EXACT], "eval_kwargs_list": []}, "1 functions and 0 sets"),
-        (
-            "eval_negation",
-            {"eval_func": EXACT, "eval_kwargs": {"glod": "a"}},
-            "eval_string_exact_match lacks gold",
-        ),
-        (EXACT, ["gold"], "must be a JSON object"),
-    ],
+    tables.rows("qa-refused"),
 )
 def test_what_airqas_functions_raise_an_error_for_is_wrong_whatever_the_answer(
     name: str, arguments: Any, problem: str
