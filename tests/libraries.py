@@ -1,7 +1,7 @@
 """Libraries of a few records, and changed copies of libraries."""
 
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -43,6 +43,14 @@ def opened_library(
     """The library of :func:`library_of`, open."""
     with Library.open(library_of(folder, rows, edges, **options)) as library:
         yield library
+
+
+def papers_of(texts: Iterable[tuple[str, str]]) -> list[dict[str, Any]]:
+    """Rows of :func:`snapshot_of` of titles and abstracts: CorpusId:1, which is arXiv:0801.0001, and so on."""
+    return [
+        {"corpusid": n, "title": title, "abstract": abstract, "externalids": {"ArXiv": f"0801.{n:04}"}}
+        for n, (title, abstract) in enumerate(texts, 1)
+    ]
 
 
 def sample_papers() -> list[dict[str, Any]]:

@@ -161,18 +161,6 @@ def test_only_damage_is_reported_as_damage(sample_library: Path, numbers: list[i
         catalog.papers([numbers[0]], ["abstract"])
 
 
-def test_a_path_with_odd_characters_is_opened(
-    sample_library: Path, numbers: list[int], tmp_path: Path
-) -> None:
-    odd = tmp_path / "50% of #1? é & more"
-    odd.mkdir()
-    shutil.copyfile(sample_library / FILE_NAME, odd / FILE_NAME)
-    catalog = Catalog(odd / FILE_NAME, readers=1)
-    assert catalog.papers([numbers[0]], ["id"])
-    assert sorted(path.name for path in odd.iterdir()) == [FILE_NAME]
-    catalog.close()
-
-
 def test_a_file_that_is_not_a_catalogue_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(LibraryCorrupt, match="is missing"):
         Catalog(tmp_path / FILE_NAME)

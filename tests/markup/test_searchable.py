@@ -8,7 +8,7 @@ import pytest
 from scholarbase.markup import plain, searchable
 from scholarbase.models.responses import CheckedReference
 from scholarbase.search.library import Library
-from tests.libraries import opened_library
+from tests.libraries import opened_library, papers_of
 
 SAME = [
     ("C#", "C♯"),
@@ -55,11 +55,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
     folder = tmp_path_factory.mktemp("symbols")
     names = [*(name for spellings in SAME for name in spellings), *OTHER]
     titles = [f"Notes on {name} in practice" for name in dict.fromkeys(names)]
-    rows = [
-        {"corpusid": n, "title": title, "abstract": "A text.", "externalids": {"ArXiv": f"0801.{n:04}"}}
-        for n, title in enumerate(titles, 1)
-    ]
-    with opened_library(folder, rows) as opened:
+    with opened_library(folder, papers_of((title, "A text.") for title in titles)) as opened:
         yield opened
 
 

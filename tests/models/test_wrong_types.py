@@ -14,11 +14,9 @@ from typing import Any, Final
 import httpx
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from scholarbase import Client
-from scholarbase.errors import InvalidRequest, ScholarBaseError
+from scholarbase.errors import InvalidRequest
 from scholarbase.models.source import EdgeArguments, PageArguments, SearchArguments, SimilarArguments, Source
 from scholarbase.search.library import Library
 from scholarbase.tools import Tools
@@ -204,28 +202,3 @@ def test_arguments_of_tools_reject_wrong_types(sample: Library) -> None:
         for make in WRONG.values():
             with suppress(InvalidRequest):
                 tools.call("search_papers", {"q": "string theory", name: make()})
-
-
-# -- anything ----------------------------------------------------------------------------------------------
-
-ANY: Final = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.binary() | st.dates(),
-    lambda inner: (
-        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5) | st.integers(), inner, max_size=3)
-    ),
-    max_leaves=5,
-)
-
-
-@settings(max_examples=30, deadline=None)
-@given(st.data())
-def test_no_value_of_any_type_is_another_error(sample: Library, data: st.DataObject) -> None:
-    method = data.draw(st.sampled_from(METHODS))
-    names = list(parameters(method))
-    needed = {key: REQUIRED[key] for key in names if key in REQUIRED}
-    chosen = data.draw(st.lists(st.sampled_from(names), min_size=1, max_size=3, unique=True))
-    given_ = needed | {name: data.draw(ANY) for name in chosen}
-    with suppress(ScholarBaseError):
-        found = getattr(sample, method)(**given_)
-        if inspect.isgenerator(found):
-            next(found, None)

@@ -12,7 +12,7 @@ from scholarbase.indexes.vectors import index
 from scholarbase.models.requests import Filters
 from scholarbase.search import lookup
 from scholarbase.search.library import Library
-from tests.libraries import opened_library
+from tests.libraries import opened_library, papers_of
 from tests.search.test_library import WAYS, ids
 
 TEXTS = [
@@ -31,16 +31,7 @@ TEXTS = [
 @pytest.fixture(scope="module")
 def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
     folder = tmp_path_factory.mktemp("exclusion")
-    rows = [
-        {
-            "corpusid": n,
-            "title": title,
-            "abstract": abstract,
-            "publicationdate": f"200{n}-01-01",
-            "externalids": {"ArXiv": f"080{n}.0001"},
-        }
-        for n, (title, abstract) in enumerate(TEXTS, 1)
-    ]
+    rows = [row | {"publicationdate": f"200{row['corpusid']}-01-01"} for row in papers_of(TEXTS)]
     edges = [(1, 2), (2, 3), (2, 6), (1, 4), (4, 5)]
     with opened_library(folder, rows, edges) as opened:
         yield opened

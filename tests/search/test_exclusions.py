@@ -11,7 +11,7 @@ from scholarbase.models.facet_requests import FacetsParameters
 from scholarbase.search.exclusions import read
 from scholarbase.search.library import Library
 from scholarbase.search.negations import may_exclude
-from tests.libraries import opened_library
+from tests.libraries import opened_library, papers_of
 from tests.tables import rows
 
 
@@ -102,17 +102,7 @@ TEXTS = [
 @pytest.fixture(scope="module")
 def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
     folder = tmp_path_factory.mktemp("negation")
-    papers = [
-        {
-            "corpusid": n,
-            "title": title,
-            "abstract": abstract,
-            "publicationdate": f"20{n:02}-01-01",
-            "externalids": {"ArXiv": f"08{n:02}.0001"},
-        }
-        for n, (title, abstract) in enumerate(TEXTS, 1)
-    ]
-    with opened_library(folder, papers, dense=True) as opened:
+    with opened_library(folder, papers_of(TEXTS), dense=True) as opened:
         yield opened
 
 
@@ -138,6 +128,10 @@ def test_what_is_excluded_is_left_out(small: Library, way: dict[str, Any]) -> No
     )
     assert found.results == same.results
     assert found.total == same.total
+    fewer = small.search(
+        "machine translation but not neural machine translation", limit=100, exclude_ids=["CorpusId:1"], **way
+    )
+    assert numbers(fewer) == [5]
     assert found.to_dict()["understood"] == {
         "wanted": "machine translation",
         "excluded": ["neural machine translation", "NMT"],

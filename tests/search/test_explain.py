@@ -9,7 +9,7 @@ import pytest
 from scholarbase.indexes import query_syntax
 from scholarbase.models.responses import SearchResponse
 from scholarbase.search.library import Library
-from tests.libraries import opened_library
+from tests.libraries import opened_library, papers_of
 
 TEXTS = [
     ("Graph networks", "Molecules and their graphs. We show naïve baselines."),
@@ -23,11 +23,7 @@ TEXTS = [
 @pytest.fixture(scope="module")
 def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
     folder = tmp_path_factory.mktemp("explain")
-    rows = [
-        {"corpusid": n, "title": title, "abstract": abstract, "externalids": {"ArXiv": f"080{n}.0001"}}
-        for n, (title, abstract) in enumerate(TEXTS, 1)
-    ]
-    with opened_library(folder, rows) as opened:
+    with opened_library(folder, papers_of(TEXTS)) as opened:
         yield opened
 
 
@@ -44,9 +40,8 @@ def terms(answer: SearchResponse) -> dict[int | None, tuple[str, ...]]:
 
 
 @pytest.mark.parametrize("engine", ["bm25", "feedback", "fts5"])
-@pytest.mark.parametrize(
-    ("q", "expected"),
-    [
+def test_the_words_that_a_paper_holds(small: Library, engine: Any) -> None:
+    cases: list[tuple[str, dict[int, tuple[str, ...]]]] = [
         ("Molecules of GRAPHS", {1: ("molecules", "graphs"), 2: ("graphs",), 5: ("molecules", "graphs")}),
         ("graph, graph: Graph", {1: ("graph",), 2: ("graph",), 5: ("graph",)}),
         ("which papers show a network", {1: ("network",), 2: ("network",)}),
@@ -55,13 +50,10 @@ def terms(answer: SearchResponse) -> dict[int | None, tuple[str, ...]]:
         ("state-of-the-art", {3: ("state", "art")}),
         ("zzyzx vision", {5: ("vision",)}),
         ("to be or not", {4: ("to", "be", "or", "not")}),
-    ],
-)
-def test_the_words_that_a_paper_holds(
-    small: Library, engine: Any, q: str, expected: dict[int, tuple[str, ...]]
-) -> None:
-    found = terms(small.search(q, engine=engine, explain=True))
-    assert {number: found[number] for number in expected} == expected
+    ]
+    for q, expected in cases:
+        found = terms(small.search(q, engine=engine, explain=True))
+        assert {number: found[number] for number in expected} == expected, q
 
 
 @pytest.mark.parametrize(

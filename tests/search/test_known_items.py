@@ -11,10 +11,10 @@ from scholarbase.identifiers import parse
 from scholarbase.indexes.titles import normalize_title
 from scholarbase.indexes.vectors.base import ScoredId
 from scholarbase.models.requests import SearchRequest
-from scholarbase.models.responses import SearchResponse
 from scholarbase.search.known_items import KnownItem, put_first
 from scholarbase.search.library import Library
-from tests.libraries import opened_library
+from tests.libraries import opened_library, papers_of
+from tests.search.test_library import ids
 
 SPARSE: list[dict[str, Any]] = [
     {"mode": "sparse", "engine": engine} for engine in (None, "bm25", "feedback", "fts5")
@@ -23,10 +23,6 @@ DENSE: list[dict[str, Any]] = [{"mode": "hybrid"}, {"mode": "dense"}, {"mode": "
 TITLES = 80
 QCD = "arXiv:hep-th/9301068"
 QCD_TITLE = "Two Dimensional QCD is a String Theory"
-
-
-def ids(response: SearchResponse) -> list[str]:
-    return [hit.paper.id for hit in response.results]
 
 
 def titles_of(library: Library, count: int) -> list[str]:
@@ -123,11 +119,7 @@ def phrases(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
         *((f"Shared name: the {n}th part", "Something.") for n in ("one", "two", "three", "four")),
         *((f"Rare name: the {n}th part", "Something.") for n in ("one", "two", "three")),
     ]
-    rows = [
-        {"corpusid": n, "title": title, "abstract": abstract, "externalids": {"ArXiv": f"0801.{n:04}"}}
-        for n, (title, abstract) in enumerate(texts, 1)
-    ]
-    with opened_library(folder, rows) as opened:
+    with opened_library(folder, papers_of(texts)) as opened:
         yield opened
 
 
@@ -179,10 +171,9 @@ def dated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
         ("U-Net: Machine Reading Comprehension", "Unanswerable questions.", "2018-10-12"),
     ]
     rows = [
-        {"corpusid": n, "title": title, "abstract": abstract, "publicationdate": day, "year": int(day[:4]),
-         "externalids": {"ArXiv": f"0801.{n:04}"}}
-        for n, (title, abstract, day) in enumerate(texts, 1)
-    ]  # fmt: skip
+        row | {"publicationdate": day, "year": int(day[:4])}
+        for row, (_, _, day) in zip(papers_of(text[:2] for text in texts), texts, strict=True)
+    ]
     with opened_library(folder, rows) as opened:
         yield opened
 

@@ -7,17 +7,13 @@ import pytest
 from scholarbase.errors import InvalidRequest
 from scholarbase.indexes import query_syntax
 from scholarbase.indexes.vectors.bm25 import without_shortened
-from scholarbase.models.responses import SearchResponse
 from scholarbase.search.library import Library
 from scholarbase.tools import Tools
 from tests.conftest import arxiv_rows
+from tests.search.test_library import ids
 
 ENGINES: tuple[Any, ...] = (None, "bm25", "feedback", "fts5")
 ABSTRACTS = 25
-
-
-def ids(response: SearchResponse) -> list[str]:
-    return [hit.paper.id for hit in response.results]
 
 
 def abstracts(marked: bool) -> list[tuple[str, str]]:

@@ -25,6 +25,7 @@ from scholarbase.settings import Settings
 from tests.conftest import run_cli, serving_in_thread
 from tests.rerankers.scripted import ScriptedReranker, Step, running_reranker
 from tests.rerankers.tiny_cross_encoder import make_tiny_cross_encoder
+from tests.search.test_library import ids
 
 pytestmark = pytest.mark.slow
 
@@ -85,10 +86,6 @@ def library(path: Path, model: Path, service: ScriptedReranker) -> Iterator[Libr
 def _reset(service: ScriptedReranker, library: Library) -> None:
     service.reset()
     library.forget_queries()
-
-
-def ids(response: SearchResponse) -> list[str]:
-    return [hit.paper.id for hit in response.results]
 
 
 def scores(response: SearchResponse) -> list[float]:
