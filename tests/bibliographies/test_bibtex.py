@@ -42,34 +42,11 @@ def books() -> dict[str | None, Reference]:
 
 
 def test_a_part_has_what_its_book_says(books: dict[str | None, Reference]) -> None:
-    for key, field, expected in (
-        ("part", "venue", "The book"),
-        ("part", "year", 1999),
-        ("part", "volume", "4"),  # of the work in several volumes that has the book
-        ("part", "pages", "3-9"),
-        ("part", "ids", ()),  # the DOI is the book's
-        ("part", "url", None),
-        ("own", "venue", "Another book"),
-        ("own", "year", 2001),
-        ("talk", "venue", "Proc. of the Conference"),
-        ("talk", "year", 2015),
-        ("talk", "date", "2015-06-07"),
-        ("talk", "authors", ()),  # editors of the proceedings are no authors of a talk
-        ("may", "year", 2016),
-        ("may", "date", None),
-        ("essay", "venue", "The Review"),
-        ("essay", "volume", "12"),
-        ("chapter", "venue", "Monograph"),
-        ("chapter", "authors", ("Sole, Author",)),
-        ("lost", "venue", None),
-        ("data", "venue", "J. Data"),
-        ("data", "year", 2010),
-        ("loop", "title", "In a loop"),
-        ("book", "title", "The book: With a subtitle"),
-        ("conf", "authors", ("Chair, Pat",)),
-    ):
+    for key, field, expected in cases("references", "books"):
         value = getattr(books[key], field)
-        assert (value.replace("–", "-") if field == "pages" else value) == expected
+        if field == "pages":
+            value = value.replace("\N{EN DASH}", "-")
+        assert (list(value) if isinstance(value, tuple) else value) == expected, key
 
 
 def test_blocks_that_only_give_fields_are_no_papers(books: dict[str | None, Reference]) -> None:

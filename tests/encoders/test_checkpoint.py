@@ -20,31 +20,21 @@ def test_a_models_name_has_no_path(tmp_path: Path, folder: str, name: str) -> No
     assert model_name(tmp_path / folder) == name
 
 
-@pytest.mark.parametrize("name", ["/models/x", "./x", "../x", "~/x", ".", "a/b/c", "a b"])
-def test_paths(name: str) -> None:
-    assert is_path(name)
+def test_paths_and_names_of_the_hub() -> None:
+    assert all(map(is_path, ("/models/x", "./x", "../x", "~/x", ".", "a/b/c", "a b")))
+    assert not any(map(is_path, ("BAAI/bge-m3", "all-MiniLM-L6-v2", "intfloat/e5-base.v2")))
 
 
-@pytest.mark.parametrize("name", ["BAAI/bge-m3", "all-MiniLM-L6-v2", "intfloat/e5-base.v2"])
-def test_hub_names(name: str) -> None:
-    assert not is_path(name)
-
-
-def test_a_missing_path_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(EncoderError, match=r"no-model does not exist: give the folder"):
-        find_checkpoint(str(tmp_path / "no-model"))
-
-
-@pytest.mark.parametrize("name", ["a" * 5000, "/" + "a" * 5000, "~nobody-of-this-name/x"])
-def test_a_path_that_the_system_refuses_is_an_error(name: str) -> None:
-    with pytest.raises(EncoderError, match=r"cannot be used \((File name too long|Could not determine home)"):
-        find_checkpoint(name)
-
-
-def test_a_file_is_not_a_folder(tmp_path: Path) -> None:
+def test_what_is_no_folder_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "model.safetensors").write_bytes(b"")
-    with pytest.raises(EncoderError, match="is a file, not a model's folder"):
-        find_checkpoint(str(tmp_path / "model.safetensors"))
+    refused = r"cannot be used \((File name too long|Could not determine home)"
+    for name, sentence in (
+        (str(tmp_path / "no-model"), "no-model does not exist: give the folder"),
+        (str(tmp_path / "model.safetensors"), "is a file, not a model's folder"),
+        *((name, refused) for name in ("a" * 5000, "/" + "a" * 5000, "~nobody-of-this-name/x")),
+    ):
+        with pytest.raises(EncoderError, match=sentence):
+            find_checkpoint(name)
 
 
 def _write(folder: Path, **files: str) -> Path:

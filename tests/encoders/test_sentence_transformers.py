@@ -60,16 +60,6 @@ def test_prompts_of_the_model_are_used(minilm_folder: Path, tmp_path: Path) -> N
     assert float(query[0] @ plain[0]) < 0.999
 
 
-def test_a_copy_elsewhere_has_the_same_fingerprint(
-    minilm: SentenceTransformersEncoder, minilm_folder: Path, tmp_path: Path
-) -> None:
-    folder = shutil.copytree(minilm_folder, tmp_path / "all-MiniLM-L6-v2")
-    (folder / "README.md").write_text("another card")
-    spec = SentenceTransformersEncoder(folder, device="cpu").spec
-    assert spec.name == "all-MiniLM-L6-v2"
-    assert spec.fingerprint == minilm.spec.fingerprint
-
-
 def test_pooling_changes_the_fingerprint(
     minilm: SentenceTransformersEncoder, minilm_folder: Path, tmp_path: Path
 ) -> None:

@@ -11,6 +11,7 @@ from scholarbase.models.responses import CheckedReference
 from scholarbase.models.status import is_withdrawn
 from scholarbase.search.library import Library
 from tests.libraries import opened_library
+from tests.tables import cases
 
 GROSS = "arXiv:hep-th/9301068"
 
@@ -21,28 +22,17 @@ def check(library: Library, text: str, **options: Any) -> CheckedReference:
     return one
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        'D. J. Gross and W. Taylor, "Two dimensional QCD is a string theory," Nucl. Phys. B, vol. 400, 1993.',
-        "Gross, D. J., & Taylor, W. (1993). Two dimensional QCD is a string theory. Nuclear Physics B, 400.",
-        "[12] D. Gross, W. Taylor. Two-dimensional QCD is a string theory. 1993",
-        "D.J. Gross et al., Two Dimensional QCD Is a String The- ory, Nucl.Phys. B400 (1993) 181",
-        "D. J. Gross, W. Taylor, Nucl. Phys. B400, 181 (1993), hep-th/9301068",
-        "Nucl. Phys. B400, 181 (1993). https://doi.org/10.1016/0550-3213(93)90403-C",
-        "arXiv:hep-th/9301068v2",
-        "@article{g, author={Gross, David J. and Taylor, Washington}, title={{Two Dimensional QCD} is a String "
-        "Theory}, year=1993}",
-        "@misc{g, eprint={hep-th/9301068}}",
-        "TY  - JOUR\nAU  - Gross, DJ\nAU  - Taylor, W\nTI  - Two Dimensional QCD is a String Theory\nER  - ",
-        '[{"title": "Two Dimensional QCD is a String Theory", "author": [{"family": "Gross"}, "Taylor"]}]',
-    ],
-)
-def test_a_paper_of_the_library_is_held_in_any_style(sample: Library, text: str) -> None:
-    one = check(sample, text)
-    assert (one.status, one.differences) == ("held", ())
-    assert one.paper is not None
-    assert one.paper.id == GROSS
+def test_a_paper_of_the_library_is_held_in_any_style(sample: Library) -> None:
+    for [text] in cases("references", "held"):
+        one = check(sample, text)
+        assert (one.status, one.differences) == ("held", ()), text
+        assert one.paper is not None
+        assert one.paper.id == GROSS
+
+
+def test_abstracts_of_withdrawn_papers() -> None:
+    for abstract, is_so in cases("references", "withdrawn"):
+        assert is_withdrawn(abstract) is is_so, abstract
 
 
 def test_another_year_and_another_author_are_differences(sample: Library) -> None:
@@ -135,27 +125,6 @@ def test_a_long_bibliography_is_checked_in_parts(sample: Library) -> None:
     assert (len(response.results), last.position, last.line, last.status) == (1002, 1002, 1002, "held")
     with pytest.raises(InvalidRequest, match="references is empty"):
         sample.check_references(" ")
-
-
-@pytest.mark.parametrize(
-    ("abstract", "is_so"),
-    [
-        ("This paper has been withdrawn by the author due to an error.", True),
-        ("Withdrawn by arXiv administrators due to disputed authorship.", True),
-        (
-            "We prove BPP is in NP. This paper has been withdrawn by the author because B and B' are equal.",
-            True,
-        ),
-        ("Paper is withdrawn. On review the paper contributes nothing.", True),
-        ("Update: Manuscript withdrawn, because results are incorrect", True),
-        ("Credits that cannot be withdrawn by their owners from the network.", False),
-        ("The paper was withdrawn from submission> One of the obstacles is the corner case.", False),
-        ("A volume of which one paper was subsequently withdrawn by its authors.", False),
-        (None, False),
-    ],
-)
-def test_abstracts_of_withdrawn_papers(abstract: str | None, is_so: bool) -> None:
-    assert is_withdrawn(abstract) is is_so
 
 
 @pytest.mark.slow

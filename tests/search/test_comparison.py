@@ -6,6 +6,7 @@ from scholarbase.bibliographies import Reference
 from scholarbase.indexes.agreement import fold, relation_of
 from scholarbase.models.papers import Author, Paper
 from scholarbase.search.comparison import compare, people_of
+from tests.tables import cases
 
 
 def paper(*authors: str, title: str = "A theory of strings and fields", year: int = 2000) -> Paper:
@@ -14,30 +15,9 @@ def paper(*authors: str, title: str = "A theory of strings and fields", year: in
     )
 
 
-@pytest.mark.parametrize(
-    ("written", "title", "relation"),
-    [
-        ("A Theory of Strings", "A theory of strings.", "same"),
-        ("BERT", "BERT: Pre-training of Deep Bidirectional Transformers", "subtitle"),
-        ("A theory of strings: the second look", "A theory of strings", "subtitle"),
-        ("A teory of stings and branes", "A theory of strings and branes", "variant"),
-        ("Strings: a theory of branes", "A theory of strings: branes", "variant"),
-        ("A theory of super-strings", "A theory of super strings", "same"),
-        ("On the theory of strings, Part II", "On the theory of strings, Part I", "other"),
-        ("Gravity in 3 dimensions of space", "Gravity in 4 dimensions of space", "other"),
-        ("A theory of strings and branes", "A theory of fields and branes", "other"),
-        (
-            "3D models of buildings from oriented clouds of points",
-            "3D models of buildings from clouds of points",
-            "reworded",
-        ),
-        ("Deep networks for vision", "Networks for vision", "other"),
-        (None, "A theory", "other"),
-        ("...", "A theory", "other"),
-    ],
-)
-def test_how_two_titles_are_related(written: str | None, title: str, relation: str) -> None:
-    assert relation_of(written, title)[0] == relation
+def test_how_two_titles_are_related() -> None:
+    for written, title, relation in cases("references", "relation"):
+        assert relation_of(written, title)[0] == relation, title
 
 
 @pytest.mark.parametrize(

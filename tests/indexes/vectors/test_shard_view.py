@@ -152,21 +152,25 @@ def test_a_view_takes_little_space(library: Path) -> None:
 
 
 @pytest.fixture
-def read_only(library: Path) -> Iterator[Path]:
-    """The library on a read-only mount."""
+def mounted(library: Path) -> Iterator[Path]:
+    """The library as a mount point, as in a container: no hard link leads out of it."""
     if os.geteuid() != 0 or not shutil.which("mount"):
         pytest.skip("mounting needs root")
-    mounted = subprocess.run(
-        ["mount", "--bind", str(library), str(library)], capture_output=True, check=False
-    ).returncode
-    if mounted:
+    command = ["mount", "--bind", str(library), str(library)]
+    if subprocess.run(command, capture_output=True, check=False).returncode:
         pytest.skip("mounting is not permitted")
     try:
-        if subprocess.run(["mount", "-o", "remount,ro,bind", str(library)], check=False).returncode:
-            pytest.skip("mounting read-only is not permitted")
         yield library
     finally:
         subprocess.run(["umount", str(library)], check=True)
+
+
+@pytest.fixture
+def read_only(mounted: Path) -> Path:
+    """The library on a read-only mount."""
+    if subprocess.run(["mount", "-o", "remount,ro,bind", str(mounted)], check=False).returncode:
+        pytest.skip("mounting read-only is not permitted")
+    return mounted
 
 
 @pytest.mark.slow
@@ -186,20 +190,6 @@ def test_a_read_only_library_is_served(read_only: Path, tmp_path: Path, corpus: 
         end(process)
     assert fingerprint(read_only) == before
     assert list(temporary.glob("scholarbase-views-*/*")) == []
-
-
-@pytest.fixture
-def mounted(library: Path) -> Iterator[Path]:
-    """The library as a mount point, as in a container: no hard link leads out of it."""
-    if os.geteuid() != 0 or not shutil.which("mount"):
-        pytest.skip("mounting needs root")
-    command = ["mount", "--bind", str(library), str(library)]
-    if subprocess.run(command, capture_output=True, check=False).returncode:
-        pytest.skip("mounting is not permitted")
-    try:
-        yield library
-    finally:
-        subprocess.run(["umount", str(library)], check=True)
 
 
 def test_a_view_of_a_mount_point_copies_no_pages(mounted: Path, tmp_path: Path) -> None:
