@@ -14,16 +14,19 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial, wraps
 from typing import Any, TypeVar
+from uuid import uuid4
 
 import httpx
+import orjson
 from tenacity import Retrying
 
 from scholarbase.bibliographies.reading import CheckRequests, check_requests
 from scholarbase.client import endpoints
 from scholarbase.client.core import BaseClient
-from scholarbase.client.endpoints import Batch, Checked, Request, T
+from scholarbase.client.endpoints import Batch, Checked, Request, T, post, session_path
 from scholarbase.errors import ServerFailure
 from scholarbase.models.arguments import title_batches
+from scholarbase.models.checks import as_text_arguments, check_ids, check_json_format
 from scholarbase.models.limits import SchemaForm, ToolSet
 from scholarbase.models.requests import SearchRequest
 from scholarbase.models.responses import CheckResponse, SearchResponse, TitleMatchResponse
@@ -147,7 +150,7 @@ class Client(BaseClient, Source):
 
     def sql_schema(self) -> dict[str, Any]:
         """The views, functions and limits of SQL statements, for a model to read."""
-        return self._send(endpoints.SQL_SCHEMA)
+        return self._send(Request("GET", "/v1/sql/schema", dict[str, Any]))
 
     def tools(
         self,
@@ -187,9 +190,8 @@ class Client(BaseClient, Source):
             round: the agent's turn.
             tool_set: the set that has the tool.
         """
-        return self._send(
-            endpoints.call_tool(name, arguments, tool_set, session=session, parent=parent, round=round)
-        )
+        check_json_format(arguments)
+        return self._send(endpoints.call_tool(dict, name, arguments, tool_set, session, parent, round))
 
     def call_tool_as_text(
         self,
@@ -202,11 +204,8 @@ class Client(BaseClient, Source):
         tool_set: ToolSet = "scholarbase",
     ) -> str:
         """Call a tool; the result is readable text. The arguments are those of ``call_tool``."""
-        return self._send(
-            endpoints.call_tool_as_text(
-                name, arguments, tool_set, session=session, parent=parent, round=round
-            )
-        )
+        arguments = as_text_arguments(arguments)
+        return self._send(endpoints.call_tool(str, name, arguments, tool_set, session, parent, round))
 
     def open_session(
         self,
@@ -218,31 +217,37 @@ class Client(BaseClient, Source):
         limits: Mapping[str, int] | None = None,
     ) -> dict[str, Any]:
         """Open a session with a query, a cut-off date or limits. The server generates its name by default."""
-        return self._send(
-            endpoints.open_session(
-                session=session, query_id=query_id, query=query, as_of=as_of, limits=limits
-            )
-        )
+        content = {"session": session, "query_id": query_id, "query": query, "as_of": as_of, "limits": limits}
+        return self._send(post("/v1/sessions", repeatable=False, **content))
 
     def trajectory(self, session: str) -> list[dict[str, Any]]:
         """All calls of a session, in the format of docs/trajectories.md."""
-        return self._send(endpoints.trajectory(session))
+        return self._send(
+            Request(
+                "GET", session_path(session), lambda text: [orjson.loads(line) for line in text.splitlines()]
+            )
+        )
 
     def session_report(self, session: str, answers: Sequence[str] | None = None) -> dict[str, Any]:
         """The costs of a session and, with the relevant papers as ``answers``, its recall."""
-        return self._send(endpoints.session_report(session, answers))
+        path = session_path(session, "/report")
+        if answers is None:
+            return self._send(Request("GET", path, dict))
+        return self._send(post(path, answers=list(check_ids(answers, "answers"))))
 
     def replay_session(self, session: str) -> dict[str, Any]:
         """Run a session's calls again on the server's library, and compare: the ``differences``."""
-        return self._send(endpoints.replay_session(session))
+        return self._send(Request("POST", session_path(session, "/replay"), dict))
 
     def record_answer(self, session: str, ids: Sequence[str]) -> int:
         """Record the agent's final answer, best first. Returns the number of the call."""
-        return self._send(endpoints.record_answer(session, ids))
+        body = orjson.dumps({"ids": check_ids(ids, "ids")})
+        path, once = session_path(session, "/answer"), {"Idempotency-Key": uuid4().hex}
+        return self._send(Request("POST", path, lambda data: int(data["call"]), body=body, headers=once))
 
     def delete_session(self, session: str) -> None:
         """Delete a session and its calls."""
-        return self._send(endpoints.delete_session(session))
+        return self._send(Request("DELETE", session_path(session), lambda _: None, repeatable=False))
 
     def check_claim(
         self, claim: str, reference: str, *, as_of: str | None = None, judge: str | None = None
@@ -252,7 +257,9 @@ class Client(BaseClient, Source):
         Args:
             judge: ``model``, or the name of a reranker of the server.
         """
-        return self._send(endpoints.check_claim(claim, reference, as_of=as_of, judge=judge))
+        return self._send(
+            post("/v1/claims/check", claim=claim, reference=reference, as_of=as_of, judge=judge)
+        )
 
     def check_draft(
         self,
@@ -273,8 +280,9 @@ class Client(BaseClient, Source):
             judge: ``model``, or the name of a reranker of the server.
         """
         return self._send(
-            endpoints.check_draft(
-                draft,
+            post(
+                "/v1/claims/draft",
+                draft=draft,
                 bibliography=bibliography,
                 draft_format=draft_format,
                 date=date,
@@ -285,8 +293,9 @@ class Client(BaseClient, Source):
 
     def snapshot(self) -> dict[str, Any]:
         """The snapshot id, the settings that affect ranking, and the manifest."""
-        return self._send(endpoints.snapshot())
+        names = ("snapshot", "ranking", "rerankers", "manifest")
+        return self._send(Request("GET", "/v1/snapshot", lambda data: {name: data[name] for name in names}))
 
     def snapshots(self) -> list[dict[str, Any]]:
         """The libraries that the server has open, the current one first: their snapshot ids, names and counts."""
-        return self._send(endpoints.snapshots())
+        return self._send(Request("GET", "/v1/snapshots", lambda data: list(data["results"])))

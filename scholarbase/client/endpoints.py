@@ -27,9 +27,6 @@ from scholarbase.models.author_requests import (
 from scholarbase.models.authors import AuthorProfile, no_author
 from scholarbase.models.check_requests import CheckBody
 from scholarbase.models.checks import (
-    as_text_arguments,
-    check_ids,
-    check_json_format,
     check_list,
     check_text,
     check_type,
@@ -400,30 +397,15 @@ def _set(tool_set: str) -> dict[str, str]:
 
 
 def call_tool(
-    name: str, arguments: Mapping[str, Any], tool_set: str, **recorded: Any
-) -> Request[dict[str, Any]]:
-    """``POST /v1/tools/{name}``. ``recorded`` has ``session``, ``parent`` and ``round``."""
-    check_json_format(arguments)
-    return _call_tool(dict, name, arguments, tool_set, **recorded)
-
-
-def call_tool_as_text(
-    name: str, arguments: Mapping[str, Any], tool_set: str, **recorded: Any
-) -> Request[str]:
-    """``POST /v1/tools/{name}`` with the format text."""
-    return _call_tool(str, name, as_text_arguments(arguments), tool_set, **recorded)
-
-
-def _call_tool(
     read: Callable[[Any], T],
     name: str,
     arguments: Mapping[str, Any],
     tool_set: str,
-    *,
     session: str | None,
     parent: int | None,
     round: int | None,
 ) -> Request[T]:
+    """``POST /v1/tools/{name}``."""
     if not isinstance(arguments, Mapping):
         raise InvalidRequest(f"The arguments of {shown(name)} are {shown(arguments)}: give a dictionary.")
     # A session records a retried call once, by its Idempotency-Key.
@@ -438,83 +420,15 @@ def _call_tool(
     return Request("POST", path, read, _query_string(_set(tool_set)), _json(dict(arguments)), headers)
 
 
-def open_session(**content: Any) -> Request[dict[str, Any]]:
-    """``POST /v1/sessions``."""
+def post(path: str, *, repeatable: bool = True, **content: Any) -> Request[dict[str, Any]]:
+    """A ``POST`` of the values that are not None."""
     body = _json({name: value for name, value in content.items() if value is not None})
-    return Request("POST", "/v1/sessions", dict, body=body, repeatable=False)
+    return Request("POST", path, dict, body=body, repeatable=repeatable)
 
 
-def trajectory(session: str) -> Request[list[dict[str, Any]]]:
-    """``GET /v1/sessions/{session}``."""
-
-    def read(lines: Any) -> list[dict[str, Any]]:
-        return [orjson.loads(line) for line in lines.splitlines()]
-
-    return Request("GET", _session_path(session), read)
-
-
-def session_report(session: str, answers: Sequence[str] | None) -> Request[dict[str, Any]]:
-    """``GET /v1/sessions/{session}/report``, or ``POST`` with answers."""
-    path = f"{_session_path(session)}/report"
-    if answers is None:
-        return Request("GET", path, dict)
-    return Request("POST", path, dict, body=_json({"answers": list(check_ids(answers, "answers"))}))
-
-
-def replay_session(session: str) -> Request[dict[str, Any]]:
-    """``POST /v1/sessions/{session}/replay``."""
-    return Request("POST", f"{_session_path(session)}/replay", dict)
-
-
-def record_answer(session: str, ids: Sequence[str]) -> Request[int]:
-    """``POST /v1/sessions/{session}/answer``."""
-    body = _json({"ids": list(check_ids(ids, "ids"))})
-    headers = {"Idempotency-Key": uuid4().hex}
-    path = f"{_session_path(session)}/answer"
-    return Request("POST", path, lambda data: int(data["call"]), body=body, headers=headers)
-
-
-def delete_session(session: str) -> Request[None]:
-    """``DELETE /v1/sessions/{session}``."""
-    return Request("DELETE", _session_path(session), lambda data: None, repeatable=False)
-
-
-def _session_path(session: str) -> str:
-    return f"/v1/sessions/{_segment('session', session)}"
-
-
-# -- claims, with the extension scholarbase_research -------------------------------------------------------------
-
-
-def check_claim(claim: str, reference: str, **options: Any) -> Request[dict[str, Any]]:
-    """``POST /v1/claims/check``."""
-    return _with_claims("check", claim=claim, reference=reference, **options)
-
-
-def check_draft(draft: str, **options: Any) -> Request[dict[str, Any]]:
-    """``POST /v1/claims/draft``."""
-    return _with_claims("draft", draft=draft, **options)
-
-
-def _with_claims(name: str, **content: Any) -> Request[dict[str, Any]]:
-    body = _json({name: value for name, value in content.items() if value is not None})
-    return Request("POST", f"/v1/claims/{name}", dict, body=body)
-
-
-# -- about the server ----------------------------------------------------------------------------------------
-
-SQL_SCHEMA: Final = Request("GET", "/v1/sql/schema", dict[str, Any])
-
-
-def snapshot() -> Request[dict[str, Any]]:
-    """``GET /v1/snapshot``."""
-    names = ("snapshot", "ranking", "rerankers", "manifest")
-    return Request("GET", "/v1/snapshot", lambda data: {name: data[name] for name in names})
-
-
-def snapshots() -> Request[list[dict[str, Any]]]:
-    """``GET /v1/snapshots``."""
-    return Request("GET", "/v1/snapshots", lambda data: list(data["results"]))
+def session_path(session: str, part: str = "") -> str:
+    """The path of a session, or of a part of it."""
+    return f"/v1/sessions/{_segment('session', session)}{part}"
 
 
 # -- parts of requests -----------------------------------------------------------------------------------------

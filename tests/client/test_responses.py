@@ -252,6 +252,8 @@ def test_each_problem_type_is_raised_as_its_error() -> None:
             "detail": "A sentence.",
         }
         with pytest.raises(ScholarBaseError) as raised:
-            read_response(endpoints.snapshot(), httpx.Response(error.status, json=content), "http://h", 1)
+            read_response(
+                endpoints.Request("GET", "/", dict), httpx.Response(error.status, json=content), "http://h", 1
+            )
         assert type(raised.value) is error
         assert str(raised.value) == "A sentence."
