@@ -13,14 +13,12 @@ from __future__ import annotations
 import base64
 import binascii
 import logging
-import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import repeat
 from typing import Annotated, Any, Final, Literal
 from urllib.parse import urlsplit
 
-import httpx
 import msgspec
 import numpy as np
 import numpy.typing as npt
@@ -105,7 +103,7 @@ class HttpEncoder:
         url: as for :func:`parse_endpoint`. Only a ScholarBase service works without a model's name in it.
         timeout: seconds for one batch.
         retries: how often a request is retried after a connection error or a status of 429 or 5xx.
-        requests: how many requests may run at once, fewer while the service is overloaded.
+        requests: how many requests may run at once.
         backoff: longest wait before the first retry, in seconds, as for :class:`scholarbase.client.Client`.
 
     Raises:
@@ -127,7 +125,6 @@ class HttpEncoder:
         self._model = self._endpoint.model
         self._batch_size = batch_size
         self._requests = requests
-        self._window = Window(requests)
         self._is_tei = urlsplit(self._endpoint.url).path.endswith(_TEI_ROUTE)
         self._service = ModelService(
             "encoder service",
@@ -252,13 +249,7 @@ class HttpEncoder:
             body["encoding_format"] = "base64"
         content = orjson.dumps(body)
         most = MAX_BYTES_PER_TEXT * (1 + len(texts))
-
-        def post() -> httpx.Response:
-            return self._service.post(content, most)
-
-        return self._parse(self._service.send(lambda: self._window.send(post)))
-
-    def _parse(self, response: httpx.Response) -> _Content:
+        response = self._service.send(lambda: self._service.post(content, most))
         service = "an embeddings service"
         if self._is_tei:
             vectors = self._service.read_json(response, service, list[list[float]])
@@ -293,48 +284,6 @@ class HttpEncoder:
                 "check which model it serves."
             )
         return dense, sparse or None
-
-
-OVERLOADED: Final = frozenset({429, 503})
-
-
-class Window:
-    """Lets at most ``most`` requests run at once.
-
-    A response with status 429 or 503 halves the limit, and as many successes in a row as the limit raise it by one: the
-    additive increase and multiplicative decrease of TCP (RFC 5681). So the requests of several jobs settle at what the
-    service can do, instead of being refused most of the time.
-    """
-
-    def __init__(self, most: int) -> None:
-        self.limit = self._most = most
-        self._running = 0
-        self._successes = 0
-        self._changed = threading.Condition()
-
-    def send(self, post: Callable[[], httpx.Response]) -> httpx.Response:
-        """The response to ``post``, called when there is room."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._running < self.limit)
-            self._running += 1
-        status = 0
-        try:
-            response = post()
-            status = response.status_code
-            return response
-        finally:
-            with self._changed:
-                self._running -= 1
-                self._adapt(status)
-                self._changed.notify_all()
-
-    def _adapt(self, status: int) -> None:
-        if status in OVERLOADED:
-            self.limit, self._successes = max(1, self.limit // 2), 0
-        elif 200 <= status < 300:
-            self._successes += 1
-            if self._successes >= self.limit:
-                self.limit, self._successes = min(self._most, self.limit + 1), 0
 
 
 _ADVICE: Final = {

@@ -4,12 +4,11 @@ from collections.abc import Iterator
 from contextlib import closing
 from threading import Thread
 
-import httpx
 import numpy as np
 import pytest
 from starlette.responses import JSONResponse
 
-from scholarbase.encoders.http import HttpEncoder, Window
+from scholarbase.encoders.http import HttpEncoder
 from scholarbase.errors import EncoderError
 from tests.encoders.embeddings import Service, embeddings_service, vector_of
 
@@ -46,28 +45,11 @@ def test_vectors_come_in_the_order_of_the_texts(service: Service, route: str) ->
     assert service.requests == 1 + 20
 
 
-def test_an_overloaded_service_gets_fewer_requests_at_once(service: Service) -> None:
+def test_refused_batches_are_sent_again(service: Service) -> None:
     with closing(HttpEncoder(service.url, batch_size=4, requests=8, backoff=0.01)) as encoder:
         service.refused = [JSONResponse({}, 429, {"Retry-After": "0"}) for _ in range(3)]
         np.testing.assert_allclose(encoder.encode_documents(TEXTS).dense, unit(TEXTS), atol=1e-6)
     assert service.requests == 1 + 20 + 3
-
-
-def test_the_limit_halves_when_the_service_refuses_and_rises_again() -> None:
-    window = Window(8)
-    limits = []
-    for status in [429, 503, *[200] * 5]:
-        window.send(lambda status=status: httpx.Response(status))
-        limits.append(window.limit)
-    assert limits == [4, 2, 2, 3, 3, 3, 4]
-    for _ in range(4):
-        window.send(lambda: httpx.Response(429))
-    assert window.limit == 1
-    with pytest.raises(ZeroDivisionError):
-        window.send(lambda: 1 // 0)
-    for _ in range(60):
-        window.send(lambda: httpx.Response(200))
-    assert window.limit == 8
 
 
 def test_after_an_error_the_other_batches_are_not_sent(service: Service) -> None:

@@ -42,7 +42,7 @@ from scholarbase.settings import Settings
     type=click.IntRange(1, 256),
     default=8,
     show_default=True,
-    help="Requests at once to an embeddings URL, for each worker; fewer while it is overloaded.",
+    help="Requests at once to an embeddings URL, for each worker.",
 )
 @click.option(
     "--ray",
