@@ -17,7 +17,7 @@ from scholarbase.documents.model import arxiv_version
 from scholarbase.errors import DocumentNotFound, InvalidRequest, ToolNotFound
 from scholarbase.identifiers import parse
 from scholarbase.indexes.passages import heading
-from scholarbase.models.checks import check_text, shown
+from scholarbase.models.checks import check_filled, shown
 from scholarbase.models.limits import DEFAULT_RESULTS, MAX_QUERY_LENGTH
 from scholarbase.models.papers import Paper
 from scholarbase.tools.arguments import canonical
@@ -77,10 +77,7 @@ class RetrievalTool:
             raise InvalidRequest(
                 f"{name} is {shown(text)}: {self.name} needs a text, {self.meaning.lower()}."
             )
-        if len(text) > MAX_QUERY_LENGTH:
-            raise InvalidRequest(f"{name} has {len(text)} characters: the maximum is {MAX_QUERY_LENGTH}.")
-        check_text(text, name)
-        return text
+        return check_filled(text, name, MAX_QUERY_LENGTH, self.meaning)
 
 
 async def _search(call: NativeCall, text: str, full_texts: bool) -> dict[str, Any]:

@@ -128,13 +128,18 @@ def check_text(text: str, name: str) -> None:
             ) from error
 
 
+def check_filled(text: str, name: str, most: int, what: str) -> str:
+    """Require a text that is not only white space, of at most ``most`` characters; ``what`` should be sent."""
+    if not isinstance(text, str) or not text.strip():
+        raise InvalidRequest(f"{name} is empty: send {what}.")
+    if len(text) > most:
+        raise InvalidRequest(f"{name} has {len(text):,} characters: the maximum is {most:,}.")
+    check_text(text, name)
+    return text
+
+
 def check_title(title: str) -> str:
-    if not isinstance(title, str) or not title.strip():
-        raise InvalidRequest("title is empty: send the title of a paper.")
-    if len(title) > MAX_TITLE_LENGTH:
-        raise InvalidRequest(f"title has {len(title):,} characters: the maximum is {MAX_TITLE_LENGTH:,}.")
-    check_text(title, "title")
-    return title
+    return check_filled(title, "title", MAX_TITLE_LENGTH, "the title of a paper")
 
 
 def check_sort(sort: CitationSort | None, as_of: str | None = None) -> CitationSort:
@@ -240,11 +245,7 @@ def check_status(statuses: Sequence[str], as_of: str | None) -> None:
 
 def check_author_id(value: str, name: str) -> str:
     """Return an author's name or id, unless it is empty, too long, or only punctuation."""
-    if not value.strip():
-        raise InvalidRequest(f"{name} is empty: send the name or the id of an author.")
-    if len(value) > MAX_AUTHOR_ID_LENGTH:
-        raise InvalidRequest(f"{name} has {len(value):,} characters: the maximum is {MAX_AUTHOR_ID_LENGTH}.")
-    check_text(value, name)
+    check_filled(value, name, MAX_AUTHOR_ID_LENGTH, "the name or the id of an author")
     if not any(map(str.isalnum, value)):
         raise InvalidRequest(f"{name} is {shown(value)}, which has no letter or digit: send a name or an id.")
     return value
@@ -252,12 +253,7 @@ def check_author_id(value: str, name: str) -> str:
 
 def check_author_name(value: str) -> str:
     """Return a name to search authors by, unless it is empty or too long."""
-    if not value.strip():
-        raise InvalidRequest("q is empty: send the name of an author.")
-    if len(value) > MAX_NAME_LENGTH:
-        raise InvalidRequest(f"q has {len(value):,} characters: the maximum is {MAX_NAME_LENGTH}.")
-    check_text(value, "q")
-    return value
+    return check_filled(value, "q", MAX_NAME_LENGTH, "the name of an author")
 
 
 def check_json_format(arguments: Mapping[str, Any]) -> None:

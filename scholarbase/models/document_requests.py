@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final, Literal, Self, get_args
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from scholarbase.errors import InvalidRequest
-from scholarbase.models.checks import check_text, check_whole, elements, shown
+from scholarbase.models.checks import check_filled, check_text, check_whole, elements, shown
 from scholarbase.models.limits import DEFAULT_RESULTS, MAX_QUERY_LENGTH, Mode, Syntax
 from scholarbase.models.requests import Filters, ResponseOptions, Timed
 from scholarbase.models.values import AsOf, ExcludeSeen, FieldNames, Offset, PaperId, whole_of
@@ -46,15 +46,6 @@ PassageLimit = Annotated[
 PassageFields = Annotated[FieldNames, Field(description="The fields of each passage's paper.")]
 
 
-def _question(text: str) -> str:
-    if not text.strip():
-        raise InvalidRequest("q is empty: send the words to search for.")
-    if len(text) > MAX_QUERY_LENGTH:
-        raise InvalidRequest(f"q has {len(text)} characters: the maximum is {MAX_QUERY_LENGTH}.")
-    check_text(text, "q")
-    return text
-
-
 Question = Annotated[
     str,
     Field(
@@ -62,7 +53,7 @@ Question = Annotated[
         examples=["How large is the training set?"],
         json_schema_extra={"minLength": 1, "maxLength": MAX_QUERY_LENGTH},
     ),
-    AfterValidator(_question),
+    AfterValidator(lambda text: check_filled(text, "q", MAX_QUERY_LENGTH, "the words to search for")),
 ]
 
 
@@ -139,11 +130,7 @@ class FindParameters(ResponseOptions, Timed):
 
     @model_validator(mode="after")
     def _check_pattern(self) -> Self:
-        check_text(self.q, "q")
-        if not self.q.strip():
-            raise InvalidRequest("q is empty: send a word, a phrase or a regular expression.")
-        if len(self.q) > MAX_PATTERN_LENGTH:
-            raise InvalidRequest(f"q has {len(self.q)} characters: the maximum is {MAX_PATTERN_LENGTH}.")
+        check_filled(self.q, "q", MAX_PATTERN_LENGTH, "a word, a phrase or a regular expression")
         return self
 
 

@@ -305,7 +305,7 @@ class _Query(Request):
         if not self.q.strip():
             raise InvalidRequest("q is empty: send the words to search for.")
         if len(self.q) > MAX_QUERY_LENGTH:
-            raise InvalidRequest(f"q has {len(self.q)} characters: the maximum is {MAX_QUERY_LENGTH}.")
+            raise InvalidRequest(f"q has {len(self.q):,} characters: the maximum is {MAX_QUERY_LENGTH:,}.")
         if not self.q.isascii():
             check_text(self.q, "q")
         return self

@@ -7,8 +7,7 @@ from typing import Annotated, Final, Self
 from msgspec import Meta
 from pydantic import Field, model_validator
 
-from scholarbase.errors import InvalidRequest
-from scholarbase.models.checks import check_text, check_whole
+from scholarbase.models.checks import check_filled, check_whole
 from scholarbase.models.requests import ResponseOptions, Timed
 from scholarbase.models.responses import Response, Snapshot
 from scholarbase.models.values import AsOf
@@ -43,13 +42,7 @@ class SqlBody(ResponseOptions, Timed):
 
     @model_validator(mode="after")
     def _check_query(self) -> Self:
-        if not self.query.strip():
-            raise InvalidRequest("query is empty: send one SELECT statement.")
-        if len(self.query) > MAX_STATEMENT:
-            raise InvalidRequest(
-                f"query has {len(self.query):,} characters: the maximum is {MAX_STATEMENT:,}."
-            )
-        check_text(self.query, "query")
+        check_filled(self.query, "query", MAX_STATEMENT, "one SELECT statement")
         check_whole(self.limit, "limit", 1, MAX_ROWS)
         return self
 

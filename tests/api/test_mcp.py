@@ -401,7 +401,7 @@ def test_invalid_calls_of_search_and_fetch(retrieval: tuple[str | StdioServerPar
         ("search", {}, "query is None: search needs a text"),
         ("search", {"query": "  "}, "query is '  ': search needs a text"),
         ("search", {"query": 5}, "query is 5: search needs a text"),
-        ("search", {"query": "x" * 10_001}, "query has 10001 characters: the maximum is 10000"),
+        ("search", {"query": "x" * 10_001}, "query has 10,001 characters: the maximum is 10,000"),
         ("search", {"query": "strings", "limit": 5}, "Unknown argument 'limit': search takes query"),
         ("fetch", {"query": "strings"}, "Unknown argument 'query': fetch takes id"),
         ("fetch", {"id": "arXiv:2301.00001"}, "No paper 'arXiv:2301.00001'"),
