@@ -9,9 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import math
-import os
-import sys
-import threading
 from collections import Counter, deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Hashable
 from concurrent.futures import ThreadPoolExecutor
@@ -55,9 +52,6 @@ QUICK_AT_ONCE: Final = 2
 ten clients, a server of 100,000 papers answered 20 to 30% more hybrid searches a second than with eight."""
 THREADS: Final = "scholarbase-request"
 """How the names of the threads begin."""
-LONG_NICE: Final = 5
-"""How far the priority of long work is lowered. Where all cores are busy, quick work then comes first, also that of
-other server processes."""
 KEY: Final = "scholarbase.key"
 """The key of a request's scope that holds its :class:`scholarbase.api.access.keys.Key`, if keys are required."""
 ARRIVED: Final = "scholarbase.arrived"
@@ -300,8 +294,7 @@ class Admission:
             readers, queue, "a thread", share=share, quick=QUICK_AT_ONCE, reserved=readers // 4
         )
         self._papers = Capacity(PAPERS_AT_ONCE, settings.queue, "room for their papers")
-        self._quick_threads = ThreadPoolExecutor(readers, THREADS)
-        self._long_threads = ThreadPoolExecutor(readers, THREADS, initializer=_give_way)
+        self._threads = ThreadPoolExecutor(readers, THREADS)
         self._running: set[Deadline] = set()
         self._free_memory = FreeMemory(TRIM_SECONDS)
         self._short = Capacity(1, settings.queue, "the event loop")
@@ -342,8 +335,7 @@ class Admission:
         self._free_memory.cancel()
         for deadline in self._running:
             deadline.cancel()
-        for threads in (self._quick_threads, self._long_threads):
-            threads.shutdown(wait=False, cancel_futures=True)
+        self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def execute(
         self,
@@ -450,7 +442,7 @@ class Admission:
         start = perf_counter()
         if not self._next_turn:
             self._next_turn = asyncio.get_running_loop().call_soon(self._begin_turn)
-        token = DEADLINE.set(Deadline(min(LOOP_SECONDS, until - monotonic())))
+        token = DEADLINE.set(Deadline(LOOP_SECONDS, min(monotonic() + LOOP_SECONDS, until)))
         try:
             return work()
         finally:
@@ -484,8 +476,7 @@ class Admission:
         self._running.add(deadline)
         self._admitted += 1
         client.share()
-        threads = self._quick_threads if quick else self._long_threads
-        result = asyncio.get_running_loop().run_in_executor(threads, context.run, work)
+        result = asyncio.get_running_loop().run_in_executor(self._threads, context.run, work)
 
         def ended(result: asyncio.Future[T]) -> None:
             if not result.cancelled():
@@ -512,14 +503,6 @@ class Admission:
         finally:
             if not result.done():
                 deadline.cancel()
-
-
-def _give_way() -> None:
-    """Lower the priority of this thread. Only Linux has a priority for each thread."""
-    if sys.platform == "linux":
-        with suppress(OSError):
-            lower = os.getpriority(os.PRIO_PROCESS, 0) + LONG_NICE
-            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), lower)
 
 
 class _Client:
