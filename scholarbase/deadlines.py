@@ -18,22 +18,27 @@ from threading import Lock, Semaphore
 from time import monotonic
 from typing import Final
 
+import msgspec
+
 from scholarbase.errors import Cancelled, TimeLimit
 
+_REQUEST: Final = ("The request", "request less at once, or retry later")
+"""Activity and advice before any other."""
+_POLL_SECONDS: Final = 0.1
+"""How often a thread that waits for its turn looks whether its client is still there."""
 
-class Deadline:
-    """The end of a request's time: ``end``, else ``seconds`` from now, or when it is cancelled.
 
-    ``end`` is in seconds of :func:`time.monotonic`. ``running`` is what began last, an activity and advice for the
-    error of a caller that waits for it. Searches of an index compare and set both without a call.
+class Deadline(msgspec.Struct, eq=False):
+    """The end of a request's time: ``end``, in seconds of :func:`time.monotonic`, or when it is cancelled.
+
+    ``seconds`` is the limit that it comes from. ``running`` is what began last, an activity and advice for the error of
+    a caller that waits for it. Searches of an index compare and set both without a call.
     """
 
-    __slots__ = ("end", "is_cancelled", "running", "seconds")
-
-    def __init__(self, seconds: float, end: float | None = None) -> None:
-        self.is_cancelled = False
-        self.running = _REQUEST
-        self.limit(seconds, monotonic() + seconds if end is None else end)
+    seconds: float
+    end: float
+    is_cancelled: bool = False
+    running: tuple[str, str] = _REQUEST
 
     def limit(self, seconds: float, end: float) -> None:
         """Set the end, unless it was cancelled, which another thread may do."""
@@ -60,10 +65,6 @@ class Deadline:
         return TimeLimit(f"{activity} was stopped at the time limit of {seconds:g} s: {advice}.")
 
 
-_REQUEST: Final = ("The request", "request less at once, or retry later")
-"""Activity and advice before any other."""
-_POLL_SECONDS: Final = 0.1
-"""How often a thread that waits for its turn looks whether its client is still there."""
 DEADLINE: Final[ContextVar[Deadline | None]] = ContextVar("scholarbase-deadline", default=None)
 """The deadline of a context; None has no limit."""
 
@@ -75,7 +76,7 @@ def time_limit(seconds: float | None) -> Iterator[Deadline | None]:
     if seconds is None or (deadline is not None and deadline.remaining <= seconds):
         yield deadline
     elif deadline is None:
-        token = DEADLINE.set(deadline := Deadline(seconds))
+        token = DEADLINE.set(deadline := Deadline(seconds, monotonic() + seconds))
         try:
             yield deadline
         finally:

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from contextvars import copy_context
 from pathlib import Path
+from time import monotonic
 
 import pytest
 
@@ -118,7 +119,7 @@ def test_statements_without_a_limit_are_not_stopped_by_those_of_others(pool: Rea
 
 
 def test_a_cancelled_statement_ends(pool: ReadPool) -> None:
-    deadline = Deadline(3600)
+    deadline = Deadline(3600, monotonic() + 3600)
     running = threading.Event()
 
     def count() -> None:

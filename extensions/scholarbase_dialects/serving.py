@@ -17,7 +17,7 @@ from starlette.responses import Response as HttpResponse
 from starlette.routing import BaseRoute, Match, Route, Router
 from starlette.types import Receive, Scope, Send
 
-from scholarbase.api.holding import held_by
+from scholarbase.api.holding import library_of
 from scholarbase.api.paths import is_below
 from scholarbase.api.problems import log_failure
 from scholarbase.api.recording import RECORDING, record, record_around, start_recording
@@ -139,7 +139,7 @@ async def _respond(operation: Operation, prefix: str, request: Request) -> HttpR
         recording.set_request([{}] * operation.calls(asked), (asked.path, asked.query, asked.body))
         await reserve(recording)
     body: Body
-    calls = Calls(held_by(request.scope).library, as_of, request.app.state.admission.load)
+    calls = Calls(library_of(request), as_of, request.app.state.admission.load)
 
     def run(asked: DialectRequest) -> _Answered:
         answer = operation.answer(asked, calls)
@@ -153,7 +153,7 @@ async def _respond(operation: Operation, prefix: str, request: Request) -> HttpR
     admission, papers = request.app.state.admission, operation.papers
     if not isinstance(papers, int):
         papers = papers(asked)
-    seed = held_by(request.scope).seed
+    seed = library_of(request).seed
 
     def key(asked: DialectRequest) -> Hashable:
         return key_of(seed, "dialect", id(operation), as_of, request=asked)

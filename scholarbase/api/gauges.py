@@ -47,7 +47,7 @@ class ServerGauges(Collector):
         self._queue.set(self._admission.load.waiting)
 
     def collect(self) -> Iterator[Metric]:
-        snapshot = self._libraries.snapshot.decode()
+        snapshot = self._libraries.snapshot
         yield InfoMetricFamily("scholarbase_snapshot", "The snapshot that is served.", {"snapshot": snapshot})
         memory = GaugeMetricFamily("scholarbase_memory_bytes", "Resident memory of a worker.", labels=["pid"])
         files = GaugeMetricFamily("scholarbase_open_files", "Open files of a worker.", labels=["pid"])

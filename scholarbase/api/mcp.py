@@ -24,7 +24,7 @@ from starlette.requests import Request
 from starlette.types import Receive, Scope, Send
 
 from scholarbase.api import mcp_sdk
-from scholarbase.api.holding import held_by
+from scholarbase.api.holding import library_of
 from scholarbase.api.middleware import replaying
 from scholarbase.api.problems import rejection
 from scholarbase.api.recording import record, record_failure, start_recording
@@ -163,12 +163,12 @@ def over_http(state: Any, *, max_bytes: int, offered: Offered) -> StreamableHTTP
         request: Request = context.request
         tool = tool_named(name, _set_of(offered, request))
         # The call may run on after its request.
-        held = held_by(request.scope)
-        held.share()
+        library = library_of(request)
+        state.libraries.share(library)
         try:
-            return await answer(request, context, tool, held.library, arguments)
+            return await answer(request, context, tool, library, arguments)
         finally:
-            held.release()
+            state.libraries.release(library)
 
     async def answer(
         request: Request, context: Any, tool: Tool, library: Library, arguments: dict[str, Any]
@@ -194,7 +194,7 @@ def over_http(state: Any, *, max_bytes: int, offered: Offered) -> StreamableHTTP
 
     async def list_schemas(context: Any) -> list[dict[str, Any]]:
         request: Request = context.request
-        library = held_by(request.scope).library
+        library = library_of(request)
         return schemas(
             "mcp",
             modes=library.modes,

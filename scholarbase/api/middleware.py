@@ -23,7 +23,7 @@ from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from scholarbase.api.admission import ARRIVED, KEY, SLOT, Caller, Capacity, name_of
-from scholarbase.api.holding import HELD, SNAPSHOT_KEY, Libraries
+from scholarbase.api.holding import LIBRARY, SNAPSHOT_KEY, Libraries
 from scholarbase.api.paths import NATIVE, OPEN_PATHS, TOOLS_PATH, is_below
 from scholarbase.api.problems import rejection, unexpected
 from scholarbase.api.sending import PIECE, LargeResponses
@@ -177,9 +177,9 @@ class Requests:
             inner["method"] = "GET"
             inner["scholarbase.head"] = True
 
-        def snapshot() -> bytes:
+        def snapshot() -> str:
             """The snapshot that answered the request; the current one if it was rejected before."""
-            answered: bytes = inner[HELD].snapshot if HELD in inner else self._libraries.snapshot
+            answered: str = inner[LIBRARY].snapshot_id if LIBRARY in inner else self._libraries.snapshot
             return answered
 
         async def send_with_headers(message: Message) -> None:
@@ -189,7 +189,7 @@ class Requests:
                 headers = message["headers"] = [
                     *message.get("headers", ()),
                     (_REQUEST_ID_KEY, request_id.encode("latin-1")),
-                    (SNAPSHOT_KEY, snapshot()),
+                    (SNAPSHOT_KEY, snapshot().encode()),
                     (b"server-timing", _server_timing(stages, time.perf_counter() - start)),
                 ]
                 if is_native and not any(name == b"cache-control" for name, _ in headers):
@@ -223,7 +223,7 @@ class Requests:
                 status,
                 start,
                 stages,
-                snapshot().decode(),
+                snapshot(),
                 route=getattr(inner.get("route"), "path", "none"),
                 path=path,
                 key=getattr(inner.get(KEY), "id", ""),

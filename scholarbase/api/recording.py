@@ -15,7 +15,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 from starlette.types import Scope
 
-from scholarbase.api.holding import held_by
+from scholarbase.api.holding import LIBRARY
 from scholarbase.api.problems import invalid_request
 from scholarbase.api.session_headers import (
     BUDGET,
@@ -88,7 +88,7 @@ async def start_recording(
         session=session,
         tool=tool,
         store=store_of(state),
-        snapshot=held_by(scope).library.snapshot_id,
+        snapshot=scope[LIBRARY].snapshot_id,
         parent=parent,
         round=turn,
         key=key,

@@ -28,7 +28,7 @@ from starlette.routing import Match
 from starlette.types import Scope
 
 from scholarbase.api import openapi
-from scholarbase.api.holding import HELD, Held
+from scholarbase.api.holding import LIBRARY
 from scholarbase.api.recording import RECORDING, at_date_of_session, record, respond_in_session, wait_for
 from scholarbase.api.response_cache import key_of
 from scholarbase.api.session_headers import SESSION_HEADERS
@@ -124,7 +124,7 @@ class Call:
         scope = http.scope
         if self.tool is None and names_session(scope["headers"]):
             request = await at_date_of_session(http, request)
-        library: Library = scope[HELD].library
+        library: Library = scope[LIBRARY]
         recording: Recording | None = scope.get(RECORDING)
         arguments: Sequence[Mapping[str, Any]] = ()
         if recording is not None and self.tool is not None:
@@ -162,9 +162,7 @@ class Call:
             )
         if recording is not None:
             request = apply_session(library, request, recording)
-        key = key_of(
-            scope[HELD].seed, self.run, self.compact, type(request).__qualname__, request=vars(request)
-        )
+        key = key_of(library.seed, self.run, self.compact, type(request).__qualname__, request=vars(request))
         response: CallResponse = await http.app.state.responses.get(
             key, lambda: self._execute(http, library, request, lambda: self._respond(library, request, None))
         )
@@ -311,7 +309,7 @@ def is_quick(library: Library, request: Any) -> bool:
     mode = request.mode or library.best_mode
     return (
         (mode == "sparse" or (library.encodes_at_once and not library.settings.exact))
-        and (request.engine or library.default_engine(mode)) in ("bm25", "feedback")
+        and (request.engine or library.engines[mode]) in ("bm25", "feedback")
         and _reads_vectors(library, request)
     )
 
@@ -320,7 +318,7 @@ def _is_short_search(library: Library, request: SearchBody) -> bool:
     """Whether a search is one plain query of BM25 vectors."""
     return (
         (request.mode or library.best_mode) == "sparse"
-        and (request.engine or library.default_engine("sparse")) == "bm25"
+        and (request.engine or library.engines["sparse"]) == "bm25"
         and _reads_vectors(library, request)
     )
 
@@ -428,10 +426,8 @@ class NativeRoute(APIRoute):
                 return await respond_in_session(http, tool, respond_without_session)
             if not has_tag or scope["method"] != "GET":
                 return await respond_without_session(http)
-            held: Held = scope[HELD]
-            tag = _entity_tag(
-                held.seed, scope.get("raw_path") or scope["path"].encode(), scope["query_string"]
-            )
+            path = scope.get("raw_path") or scope["path"].encode()
+            tag = _entity_tag(scope[LIBRARY].seed, path, scope["query_string"])
             cache: str = http.app.state.cache_control
             if _is_current(tag, scope["headers"]):
                 return HttpResponse(status_code=304, headers={"ETag": tag.decode(), "Cache-Control": cache})
@@ -444,7 +440,7 @@ class NativeRoute(APIRoute):
 
 
 def _entity_tag(seed: bytes, path: bytes, query: bytes) -> bytes:
-    """The entity tag of a URL; ``seed`` is :attr:`.Held.seed`."""
+    """The entity tag of a URL; ``seed`` is :attr:`.Library.seed`."""
     digest = blake2b(path + b"?" + query, digest_size=_TAG_BYTES, key=seed).hexdigest()
     return b'W/"%s"' % digest.encode()
 

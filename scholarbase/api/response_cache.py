@@ -92,6 +92,6 @@ def _size(response: Kept) -> int:
 
 
 def key_of(seed: bytes, *parts: Hashable, request: object) -> Hashable:
-    """The key of a response: ``seed`` is :attr:`.Held.seed`, and ``parts`` are what runs the request."""
+    """The key of a response: ``seed`` is :attr:`.Library.seed`, and ``parts`` are what runs the request."""
     text = repr(request).encode("utf-8", "backslashreplace")
     return seed, *parts, blake2b(text, digest_size=_KEY_BYTES).digest()

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from functools import lru_cache
 from typing import Final
 
 from scholarbase.markup.symbols import GREEK
@@ -63,6 +64,7 @@ _RULES: Final = [
 ]
 
 
+@lru_cache(16)  # title match, BM25 and static encoder need the form of the same query
 def searchable(text: str) -> str:
     """A text in the form in which its words are searched. Most are returned unchanged.
 

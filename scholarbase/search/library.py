@@ -9,6 +9,7 @@ import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from hashlib import blake2b
 from pathlib import Path
 from time import perf_counter
 from types import NoneType
@@ -16,6 +17,7 @@ from typing import Any, Final, Self, TypeVar
 
 import orjson
 
+from scholarbase import __version__
 from scholarbase.bibliographies.reading import check_requests, placed
 from scholarbase.deadlines import time_limit
 from scholarbase.encoders import Encoder
@@ -111,6 +113,7 @@ from scholarbase.timing import stages
 
 log = logging.getLogger("scholarbase.library")
 
+_SEED_BYTES: Final = 16
 _NO_MATCH: Final = "No paper matches q as query syntax: use syntax=plain to rank papers by its words."
 
 
@@ -162,7 +165,8 @@ class Library(Source):
         self._sql = Statements(opened, lookup)
         self.best_mode: Final = self._planner.best_mode
         """Hybrid if the library has dense vectors and an encoder for queries, else sparse."""
-        self.default_engine: Final = self._planner.default_engine
+        self.engines: Final = self._planner.engines
+        """The sparse leg of free text, by mode, in searches that name none."""
         self.modes: Final[tuple[Mode, ...]] = MODES if self.best_mode == "hybrid" else ("sparse",)
         """The modes of search that the library has."""
         self.has_graph: Final = (
@@ -175,6 +179,11 @@ class Library(Source):
         """Whether the vectors are in the library's folder."""
         self.has_full_texts: Final = opened.documents is not None
         """Whether the library was built with full texts."""
+        about = self.snapshot()
+        facts = [about["snapshot"], about["ranking"], about["rerankers"], self.modes, __version__]
+        seed = orjson.dumps(facts, option=orjson.OPT_SORT_KEYS)
+        self.seed: Final = blake2b(seed, digest_size=_SEED_BYTES).digest()
+        """What responses depend on besides the request, as a hash for keys of caches and entity tags."""
         self._closed = False
 
     @classmethod

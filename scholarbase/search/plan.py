@@ -22,7 +22,7 @@ from scholarbase.markup import MAY_CHANGE, plain
 from scholarbase.models.checks import as_of_day, shown
 from scholarbase.models.document_requests import PaperPassagesBody, PassageSearch
 from scholarbase.models.encoders import STATIC
-from scholarbase.models.limits import MAX_DEPTH, Engine, Fusion, Mode
+from scholarbase.models.limits import MAX_DEPTH, MODES, Engine, Fusion, Mode
 from scholarbase.models.requests import SearchRequest
 from scholarbase.models.responses import Understood
 from scholarbase.search.exclusions import Exclusions, excludes_quoted
@@ -105,13 +105,12 @@ class Planner:
         has_edges = self._manifest.counts["edges"] >= self._manifest.counts["papers"]
         self.graph_weight: Final = self._settings.graph_weight if has_edges else 0.0
         """The weight of the citation graph in hybrid searches that fuse scores, by default."""
-
-    def default_engine(self, mode: Mode) -> Engine:
-        """The sparse leg of free text in searches that name none."""
-        if self._settings.engine is not None:
-            return self._settings.engine
         is_small = self._manifest.counts["papers"] <= FEEDBACK_UP_TO
-        return "feedback" if mode == "hybrid" and is_small else "bm25"
+        self.engines: Final[Mapping[Mode, Engine]] = {
+            mode: self._settings.engine or ("feedback" if mode == "hybrid" and is_small else "bm25")
+            for mode in MODES
+        }
+        """The sparse leg of free text in searches that name none."""
 
     def has_terms(self, q: str) -> bool:
         """Whether ``q`` has words besides stop words."""
@@ -127,7 +126,7 @@ class Planner:
         request = without_markup(request)
         mode = request.mode or self.best_mode
         fusion = request.fusion or self._settings.fusion if mode == "hybrid" else None
-        engine = None if mode == "dense" else request.engine or self.default_engine(mode)
+        engine = None if mode == "dense" else request.engine or self.engines[mode]
         self._check_mode(mode, engine)
         self._check_options(request, mode, fusion)
         graph_weight = self._graph_weight(request, fusion)

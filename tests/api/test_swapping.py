@@ -200,13 +200,13 @@ def test_a_held_library_is_closed_by_its_last_user(libraries: tuple[Path, Path])
     request = held.take()
     held.add(two)
     assert held.names() == (two.snapshot_id, one.snapshot_id)
-    assert held.take(two.snapshot_id).library is two, "a prepared library answers those that name it"
+    assert held.take(two.snapshot_id) is two, "a prepared library answers those that name it"
     held.switch([two.snapshot_id])
     assert held.names() == (two.snapshot_id,)
-    assert request.library.search("string theory").snapshot == one.snapshot_id, "the request goes on"
+    assert request.search("string theory").snapshot == one.snapshot_id, "the request goes on"
     with pytest.raises(SnapshotNotHeld, match=two.snapshot_id):
         held.take(one.snapshot_id)
-    request.release()
+    held.release(request)
     wait_until(lambda: one._closed)
     assert not two._closed
     held.close()

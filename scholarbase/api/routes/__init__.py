@@ -19,7 +19,7 @@ from typing import Annotated, Any, TypeVar
 from fastapi import APIRouter, Depends
 from fastapi import Request as HttpRequest
 
-from scholarbase.api.holding import held_by
+from scholarbase.api.holding import LIBRARY
 from scholarbase.api.openapi import problems
 from scholarbase.api.responding import Call, NativeRoute, json_response
 from scholarbase.errors import ScholarBaseError
@@ -31,8 +31,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 async def library_of(request: HttpRequest) -> Library:
-    """The library that answers the request."""
-    return held_by(request.scope).library
+    """The library that answers the request. Not in a thread, as :func:`.holding.library_of` would run."""
+    library: Library = request.scope[LIBRARY]
+    return library
 
 
 OpenLibrary = Annotated[Library, Depends(library_of)]
