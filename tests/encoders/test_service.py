@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +17,13 @@ import pytest
 
 from scholarbase.encoders import Encoder, open_encoder
 from scholarbase.encoders.http import HttpEncoder
+from scholarbase.encoders.paired import PairedEncoder
 from scholarbase.encoders.service import create_service, serve_encoder
+from scholarbase.encoders.static import StaticEncoder
 from scholarbase.errors import AddressError
 from scholarbase.models.encoders import PACKAGED
 from tests.encoders.servers import running
+from tests.encoders.static_models import VECTORS, make_model
 
 
 @pytest.fixture
@@ -73,6 +76,20 @@ def test_unknown_or_invalid_fields_are_rejected(http: httpx.Client) -> None:
         error = response.json()["error"]
         assert error["type"] == "invalid_request_error"
         assert named in error["message"]
+
+
+def test_queries_and_documents_are_encoded_by_their_own_models(tmp_path: Path) -> None:
+    documents = StaticEncoder(make_model(tmp_path / "documents"))
+    queries = StaticEncoder(make_model(tmp_path / "queries", {"embeddings": VECTORS[::-1].copy()}))
+    with (
+        running(create_service(PairedEncoder(documents, queries))) as url,
+        closing(HttpEncoder(url)) as client,
+    ):
+        for ours, theirs in (
+            (client.encode_documents, documents.encode_documents),
+            (client.encode_queries, queries.encode_queries),
+        ):
+            np.testing.assert_array_equal(ours(["dark matter"]).dense, theirs(["dark matter"]).dense)
 
 
 def test_a_failure_of_the_model_is_a_503() -> None:

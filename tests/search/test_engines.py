@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -18,7 +17,6 @@ from scholarbase.manifest import read_manifest
 from scholarbase.models.limits import Engine, Mode
 from scholarbase.search.library import Library
 from scholarbase.settings import Settings
-from tests.conftest import SAMPLE
 from tests.encoders.tiny_bge_m3 import make_tiny_bge_m3
 from tests.packages import need
 
@@ -26,18 +24,6 @@ if TYPE_CHECKING:
     from tests.qdrant.cluster import Cluster
 
 pytestmark = pytest.mark.slow
-
-FILTERS = ({}, {"category": ["cs.CL"]}, {"from_": "2018", "to": "2020-06"}, {"min_citations": 20})
-
-
-def questions() -> list[str]:
-    lines = (SAMPLE / "queries.jsonl").read_text().splitlines()
-    return [json.loads(line)["final_query"] for line in lines]
-
-
-def answers() -> list[set[str]]:
-    lines = (SAMPLE / "queries.jsonl").read_text().splitlines()
-    return [{f"arXiv:{name}" for name in json.loads(line)["answer_arxiv_ids"]} for line in lines]
 
 
 @pytest.fixture(scope="module")
@@ -75,24 +61,6 @@ def over_a_server(dense_library: Path, cluster: Cluster) -> Iterator[Library]:
     settings = Settings(qdrant_url=cluster.urls, similarity_floor=False)
     with Library.open(dense_library, settings=settings) as library:
         yield library
-
-
-@pytest.mark.parametrize("filters", FILTERS, ids=["none", "category", "dates", "citations"])
-def test_both_sparse_engines_find_the_same_papers(sample: Library, filters: dict[str, object]) -> None:
-    """They stem and weigh a little differently, so three of four of the first ten agree, not all."""
-    shared, all_of_them = 0, 0
-    for question in questions():
-        bm25, fts5 = (
-            {
-                hit.paper.id
-                for hit in sample.search(question, mode="sparse", engine=engine, limit=10, **filters).results  # type: ignore[arg-type]
-            }
-            for engine in ("bm25", "fts5")
-        )
-        shared += len(bm25 & fts5)
-        all_of_them += max(len(bm25), len(fts5))
-    assert all_of_them
-    assert shared / all_of_them > 0.75
 
 
 @pytest.mark.parametrize("mode", ["sparse", "dense", "hybrid"])
@@ -183,17 +151,6 @@ def test_learned_weights_take_part_in_a_hybrid_search(learned_library: Path) -> 
 def found(library: Library, q: str, engine: Engine, **arguments: object) -> list[str]:
     answer = library.search(q, mode="sparse", engine=engine, fields=["id"], **arguments)  # type: ignore[arg-type]
     return [hit.paper.id for hit in answer.results]
-
-
-def test_feedback_keeps_the_first_ten_and_finds_more_of_the_answers(sample: Library) -> None:
-    hits = {"bm25": 0, "feedback": 0}
-    for question, right in zip(questions(), answers(), strict=True):
-        ranked = {engine: found(sample, question, engine, limit=100) for engine in ("bm25", "feedback")}
-        assert ranked["feedback"][:10] == ranked["bm25"][:10]
-        assert len(ranked["feedback"]) == len(set(ranked["feedback"])) == 100
-        for engine, ids in ranked.items():
-            hits[engine] += len(right & set(ids))
-    assert hits["feedback"] > hits["bm25"]
 
 
 def test_a_query_that_few_papers_match_gets_no_others(sample: Library) -> None:

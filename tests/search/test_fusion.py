@@ -6,8 +6,6 @@ from fractions import Fraction
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from qdrant_client.hybrid.fusion import reciprocal_rank_fusion
-from qdrant_client.models import ScoredPoint
 
 from scholarbase.indexes.vectors.base import ScoredId
 from scholarbase.search.fusion import FusionTable, fuse
@@ -35,16 +33,6 @@ def test_shares_explain_the_score() -> None:
     told = [(leg.leg, leg.rank, leg.score, leg.share) for leg in explanations[7]]
     assert told == [("sparse", 1, 12.5, 1 / 61), ("dense", 3, 0.7, 1 / 63)]
     assert [leg.leg for leg in explanations[4]] == ["dense"]
-
-
-def test_qdrant_counts_ranks_from_zero_so_that_its_61_is_our_60() -> None:
-    def points(leg: list[ScoredId]) -> list[ScoredPoint]:
-        return [ScoredPoint(id=i, version=0, score=s) for i, s in leg]
-
-    theirs = reciprocal_rank_fusion([points(SPARSE), points(DENSE)], limit=10, ranking_constant_k=61)
-    ours, _, _ = fuse({"sparse": SPARSE, "dense": DENSE}, k=60)
-    assert [f.id for f in ours] == [p.id for p in theirs]
-    assert [f.score for f in ours] == pytest.approx([p.score for p in theirs])
 
 
 def test_a_paper_twice_in_a_leg_is_an_error() -> None:

@@ -86,7 +86,6 @@ def test_strict_schemas_require_every_argument_and_allow_null() -> None:
                 assert kind["enum"][-1] is None
 
 
-@pytest.mark.slow
 def test_exclude_seen_is_shown_in_sessions_and_only_modes_of_the_library(
     sample: Library, dense: Library
 ) -> None:
