@@ -1,6 +1,5 @@
 """The door as other people's packages meet it: installed, used, broken, left out and chosen."""
 
-import os
 import re
 import shutil
 import sqlite3
@@ -177,21 +176,6 @@ def test_an_extension_that_raises_is_named_and_the_others_work(tmp_path: Path, s
         assert f"The extension {name} ({name}-package 1.5) cannot " in hello.stderr
     search = run_fork("search", "strings", "--library", sample_library, PYTHONPATH=path)
     assert (search.returncode, search.stderr) == (0, "")
-
-
-@pytest.mark.slow
-def test_two_packages_with_one_name(tmp_path: Path) -> None:
-    package(tmp_path / "one", "good", GOOD)
-    two = package(tmp_path / "two", "good", GOOD)
-    about = (two / "good_package-1.5.dist-info").rename(two / "second-2.dist-info")
-    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: second\nVersion: 2\n")
-    both = os.pathsep.join(str(tmp_path / name) for name in ("one", "two"))
-    found = run_fork("doctor", PYTHONPATH=both).stdout
-    assert "ok       extension good good-package 1.5: commands (1)\n" in found
-    assert (
-        "extension good second 2: cannot be loaded (ValueError: good-package has an extension with this n"
-        in found
-    )
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import httpx
 import orjson
@@ -16,25 +17,7 @@ from tests.documents.pdfs import two_pages
 from tests.documents.records import record, write
 from tests.sessions.agents import wait_recorded
 
-PAGE = """<!DOCTYPE html><html><body><article class="ltx_document">
-<h1 class="ltx_title ltx_title_document">A page of &lt;arXiv&gt;</h1>
-<div class="ltx_authors"><span class="ltx_personname">Ada Lovelace</span></div>
-<div class="ltx_abstract"><h6 class="ltx_title">Abstract</h6><p class="ltx_p">We read pages.</p></div>
-<section class="ltx_section"><h2 class="ltx_title ltx_title_section"><span class="ltx_tag">1 </span>Start</h2>
-<div class="ltx_para">
-<p class="ltx_p">See <cite>[<a href="#bib.bib1">1</a>, <a href="#bib.bib2">2</a>]</cite>, $5.</p></div>
-<section class="ltx_subsection"><h3 class="ltx_title ltx_title_subsection"><span class="ltx_tag">1.1 </span>Deep</h3>
-<div class="ltx_para"><p class="ltx_p">Also <cite><a href="#bib.bib2">2</a></cite>.</p></div></section></section>
-<figure class="ltx_table"><figcaption class="ltx_caption"><span class="ltx_tag">Table 1: </span>Cells</figcaption>
-<table class="ltx_tabular"><tr><td>1</td><td>2</td></tr></table></figure>
-<section class="ltx_appendix"><h2 class="ltx_title"><span class="ltx_tag">Appendix A </span>Proofs</h2>
-<div class="ltx_para"><p class="ltx_p">By <cite><a href="#bib.bib1">1</a></cite>.</p></div></section>
-<section class="ltx_bibliography"><ul class="ltx_biblist">
-<li class="ltx_bibitem" id="bib.bib1"><span class="ltx_bibblock">J. Doe.</span>
-<span class="ltx_bibblock">Ideas of all kinds.</span>
-<span class="ltx_bibblock">Nature, 1999.</span></li>
-<li class="ltx_bibitem" id="bib.bib2">A. Author, The paper of number 2, arXiv:2001.00002</li></ul></section>
-</article></body></html>"""
+PAGE = (Path(__file__).parent / "ar5iv.html").read_text("utf-8")
 
 PDF = two_pages()
 

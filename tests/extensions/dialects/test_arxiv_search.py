@@ -100,16 +100,3 @@ def test_pages_do_not_overlap_and_follow_the_order(server: str, sample: Library)
         ]
         assert len(dates) == len(ids)
         assert dates == sorted(dates)[::step]
-
-
-def test_abstracts_authors_and_days_are_shown(server: str) -> None:
-    [one] = [
-        one
-        for one in get(server, query=TITLE, abstracts="show").results
-        if "hep-th/9301068" in one["list-title is-inline-block"]
-    ]
-    assert one["authors"].split("Authors:")[1].split(", ") == [" David J. Gross", "Washington Taylor\n  "]
-    assert "The partition function of two dimensional QCD" in one["abstract-full has-text-grey-dark mathjax"]
-    assert one["is-size-7"].startswith("Submitted")
-    assert "January" in one["is-size-7"]
-    assert not any("abstract mathjax" in one for one in get(server, query=TITLE).results)

@@ -8,20 +8,10 @@ import pytest
 from scholarbase.search.library import Library
 
 TITLE = "Two Dimensional QCD is a String Theory"
-DOCUMENTED = {
-    *(
-        "paperId",
-        "title",
-        "abstract",
-        "year",
-        "authors",
-        "venue",
-        "citationCount",
-        "referenceCount",
-        "fieldsOfStudy",
-    ),
-    *("publicationTypes", "publicationDate", "openAccessPdf", "externalIds", "journal"),
-}
+FIELDS = (
+    "paperId title abstract year authors venue citationCount referenceCount fieldsOfStudy publicationTypes "
+    "publicationDate openAccessPdf externalIds journal"
+)
 """The fields in the original's documentation."""
 
 
@@ -49,7 +39,7 @@ def test_papers_have_an_id_and_a_title_by_default(server: str, sample: Library) 
 @pytest.mark.parametrize("fields", ["*", "all"])
 def test_all_fields(server: str, fields: str) -> None:
     paper = get(server, "/hep-th/9301068", fields=fields).json()
-    assert set(paper) >= DOCUMENTED
+    assert set(paper) >= set(FIELDS.split())
     assert paper["title"] == TITLE
     assert paper["authors"] == [
         {"authorId": None, "name": "David J. Gross"},
@@ -60,19 +50,6 @@ def test_all_fields(server: str, fields: str) -> None:
     assert paper["openAccessPdf"] == {"url": "https://arxiv.org/pdf/hep-th/9301068", "status": "GREEN"}
     assert paper["journal"] is None
     assert paper["citationCount"] > 0
-
-
-def test_pages_continue(server: str) -> None:
-    whole = listed(server, "/search", query="gauge theory", limit=60)
-    pages: list[Any] = []
-    offset: int | None = 0
-    while offset is not None and offset < 60:
-        page = listed(server, "/search", query="gauge theory", limit=20, offset=offset)
-        pages += page["data"]
-        assert page["offset"] == offset
-        offset = page["next"]
-    assert pages == whole["data"]
-    assert listed(server, "/search", query="gauge theory", limit=1000)["next"] is None
 
 
 @pytest.mark.parametrize(

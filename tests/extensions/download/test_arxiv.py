@@ -186,6 +186,13 @@ def test_a_token_that_dies_loses_nothing_and_doubles_only_a_day(
 
 
 @pytest.mark.slow
+def test_a_token_of_an_unsorted_list_that_dies_starts_over(repository: Repository, tmp_path: Path) -> None:
+    repository.dead_at, repository.is_sorted = {4}, False
+    repository.download(tmp_path)
+    assert sorted(stored(tmp_path)) == repository.records
+
+
+@pytest.mark.slow
 def test_tokens_that_are_always_dead_are_an_error(repository: Repository, tmp_path: Path) -> None:
     repository.always_dead = True
     with pytest.raises(DownloadError, match="refuses its own resumption tokens"):

@@ -28,11 +28,6 @@ CALLS = 40
 """Calls whose papers' dates are compared with the cut."""
 
 
-def test_a_batch_has_the_papers_that_the_library_has(sample: Library) -> None:
-    response = Tools(sample, tool_set="asta").call("get_paper_batch", {"ids": [PAPER, "CorpusId:1"]})
-    assert [one["title"] for one in response["answer"]] == [TITLE]
-
-
 def test_an_answer_as_text_is_its_json(sample: Library) -> None:
     """Every call for text failed, with "Unknown argument 'format'"."""
     for name, arguments in (
@@ -105,9 +100,3 @@ def test_the_client_of_astabench(server: str, sample: Library, tmp_path: Path) -
     assert all(error.startswith("ToolError: ") for error in found["bad"].values()), found["bad"]
     assert found["dates"]
     assert max(found["dates"]) < BEFORE
-
-
-def test_a_large_answer_is_whole(sample: Library) -> None:
-    arguments = {"keyword": "string theory", "limit": 50, "fields": "title,abstract"}
-    response = Tools(sample, tool_set="asta").call("search_papers_by_relevance", arguments)
-    assert len(response["answer"]) == len(response["results"]) == 50

@@ -50,16 +50,3 @@ def test_rewards_are_those_of_an_evaluation(package: str, sample_library: Path, 
     rewards = {row["task"]: row["reward"] for row in rows}
     assert rewards == {task: measured[task] - COSTS[package] for task in rewards}
     assert len(set(rewards.values())) > 1
-
-
-@pytest.mark.slow
-def test_the_server_says_what_is_wrong_with_its_arguments(sample_library: Path) -> None:
-    server = Path(interpreter(script_of("openenv"))).with_name("server")
-    done = subprocess.run(
-        [server, sample_library, QUERIES, "--calls", "0"],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert done.stderr.startswith("Error: The limit of calls is 0")

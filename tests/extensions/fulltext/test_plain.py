@@ -1,42 +1,18 @@
 """Plain text, with headings recognised by their numbers."""
 
+from pathlib import Path
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scholarbase_fulltext.markdown import read_plain
 from tests.extensions.fulltext.holding import check
 
-TEXT = """A title
-
-Abstract
-What it is about.
-
-1. Introduction
-
-First words
-on two lines.
-
-2001 was a year.
-
-3 Apples are eaten before section 2 comes.
-
-1.1 Aims
-The aims.
-
-2 Method
-
-5.3 Of 7 were red
-
-Appendix
-
-A Proofs
-
-Q.E.D.
-"""
+TEXT = (Path(__file__).parent / "study.txt").read_bytes()
 
 
 def test_numbered_headings_in_sequence_begin_sections() -> None:
-    document = read_plain(TEXT.encode()).document
+    document = read_plain(TEXT).document
     check(document)
     assert [(section.number, section.title, section.parent) for section in document.sections] == [
         (None, "Abstract", None),

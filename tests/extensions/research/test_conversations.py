@@ -60,6 +60,7 @@ def test_messages_of_calls_and_responses(sample_and_store: tuple[Library, Sessio
     by_call = {one["id"]: one["conversations"] for one in samples(library, store)}
     question, called, observed, failed, error, target = by_call["s:4"][:1] + by_call["s:4"][-5:]
     assert question == {"from": "human", "value": QUESTION}
+    assert (called["weight"], target["weight"]) == (0, 1), "only the last turn is learned"
     call = {"name": "search_papers", "arguments": {"q": QUESTION, "limit": 2, "offset": 2}}
     assert json.loads(called["value"]) == call, "the agent did not send the session's date"
     request = {"q": QUESTION, "limit": 2, "offset": 2, "as_of": "2003-06"}

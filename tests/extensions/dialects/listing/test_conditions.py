@@ -127,11 +127,3 @@ def test_orders(library: Library) -> None:
     assert numbers(library, Every(()), order="date") == [3, 1, 5, 2, 4]
     assert numbers(library, Every(()), order="id") == [1, 2, 3, 4, 5]
     assert numbers(library, Days(), limit=2) == [2, 5]
-
-
-def test_many_words_are_one_expression_that_fts5_runs(library: Library) -> None:
-    texts = [words_condition(f"word{number}") for number in range(255)]
-    every = [one for one in texts if one is not None]
-    graph = words_condition("graph")
-    assert graph is not None
-    assert len(numbers(library, conditions.either([*every, graph]))) == 3

@@ -16,7 +16,6 @@ from scholarbase_dialects.listing.conditions import (
     Either,
     Every,
     Has,
-    Labels,
     Number,
     Text,
     Without,
@@ -53,32 +52,6 @@ def ids(sample: Library, condition: Any = Every(()), **options: Any) -> list[str
         total, hits = lists.listed(sample, condition, offset=len(found), fields=(), **options)
         found += [hit.paper.id for hit in hits]
     return found
-
-
-def test_conditions(sample: Library, rows: list[sqlite3.Row]) -> None:
-    for condition, keep in (
-        (Number("year", 1993, 1994), lambda r: r["year"] in (1993, 1994)),
-        (Number("year"), lambda r: r["year"] is not None),
-        (Without(Number("year", high=1994)), lambda r: r["year"] is None or r["year"] > 1994),
-        (Number("citation_count", 10, 20), lambda r: 10 <= (r["citation_count"] or 0) <= 20),
-        (Has("abstract"), lambda r: bool(r["abstract"])),
-        (Without(Has("abstract")), lambda r: not r["abstract"]),
-        (Has("doi"), lambda r: '"DOI"' in (r["external_ids"] or "")),
-        (Has("fields_of_study"), lambda r: bool(details(r).get("fields_of_study"))),
-        (
-            Labels("fields_of_study", ("PHYSICS", "computer science")),
-            lambda r: {"Physics", "Computer Science"} & set(details(r).get("fields_of_study", ())),
-        ),
-        (
-            Labels("publication_types", ("Journal Article",)),
-            lambda r: "JournalArticle" in details(r).get("publication_types", ()),
-        ),
-        (Labels("publication_types", ()), lambda r: False),
-    ):
-        expected = {name(row) for row in rows if keep(row)}
-        found = ids(sample, condition)
-        assert set(found) == expected
-        assert len(found) == len(expected)
 
 
 def test_orders(sample: Library, rows: list[sqlite3.Row]) -> None:

@@ -136,13 +136,6 @@ def test_every_form_of_an_id_is_the_same_work(server: str, sample: Library) -> N
     assert [one["id"] for one in found["results"]] == [work["id"]]
 
 
-def test_every_paper_has_an_id_that_resolves(server: str, sample: Library) -> None:
-    results = every(server, select="id,title")
-    assert len(results) == sample.manifest.counts["papers"]
-    for one in results[::200]:
-        assert get(server, f"/{one['id'].rpartition('/')[2]}", select="id,title") == one
-
-
 def test_a_search_counts_the_papers_with_all_words(server: str, tables: sqlite3.Connection) -> None:
     expected = tables.execute(
         """SELECT papers.title FROM fulltext JOIN papers ON papers.id = fulltext.rowid

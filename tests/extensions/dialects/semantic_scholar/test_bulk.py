@@ -111,3 +111,10 @@ def test_orders(server: str, sort: str, field: str, descending: bool) -> None:
     if field == "citationCount":
         assert None in values
         assert max(known) == max(row["citationcount"] for row in sample_rows("papers"))
+
+
+def test_fields_of_study_of_categories(server: str) -> None:
+    every = all_pages(server, fields="fieldsOfStudy")
+    found = all_pages(server, fieldsOfStudy="Computer Science", fields="fieldsOfStudy")
+    assert found == [paper for paper in every if "Computer Science" in (paper["fieldsOfStudy"] or ())]
+    assert found

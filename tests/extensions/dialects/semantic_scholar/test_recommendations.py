@@ -38,19 +38,3 @@ def test_negative_papers_count_against(dense_server: str, dense: Library) -> Non
     ranks = [(both.index(one), without.index(one)) for one in near_other if one in without]
     assert ranks
     assert sum(before for before, _ in ranks) < sum(after for _, after in ranks)
-
-
-def test_dates_are_obeyed(dense_server: str, dense: Library) -> None:
-    [seed, *_] = dense.search("string theory", limit=1).results
-    url = f"{dense_server}/recommendations/v1/papers/forpaper/{seed.paper.id}?fields=year"
-    years = {paper["year"] for paper in httpx.get(url).json()["recommendedPapers"]}
-    middle = sorted(years)[len(years) // 2]
-    assert min(years) < middle
-    limited = httpx.get(f"{url}&year={middle}-").json()["recommendedPapers"]
-    body = {"positivePaperIds": [seed.paper.id], "limit": 3}
-    response = from_lists(dense_server, body, publicationDateOrYear=f"{middle}:", fields="year")
-    assert response.headers["x-scholarbase-ignored"] == "limit"
-    for papers in (limited, response.json()["recommendedPapers"]):
-        assert papers
-        assert min(paper["year"] for paper in papers) >= middle
-    assert ids_in(httpx.get(f"{url}&year=1995-1990")) == []

@@ -5,21 +5,17 @@ import json
 import os
 import subprocess
 from collections.abc import Mapping
-from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from scholarbase.databases import open_immutable
-from scholarbase.errors import ConstructionError, ModelError, StorageError
+from scholarbase.errors import ConstructionError, ModelError
 from scholarbase.search.library import Library
 from scholarbase_research.construction.job import DATABASE, construct_answers
 from scholarbase_research.construction.judging import Panel
-from scholarbase_research.construction.store import Store
 from scholarbase_research.evaluation.formats import read_queries
-from scholarbase_research.evaluation.queries import QuerySet
 from scholarbase_research.llm.base import Completion, ModelRequest, Usage
 from scholarbase_research.llm.judges import FunctionJudge, ModelJudge
 from tests.extensions.research.construction.toy import (
@@ -233,33 +229,6 @@ def test_a_folder_of_another_construction_is_refused(toy: Library, tmp_path: Pat
     (tmp_path / DATABASE).write_bytes(b"not a database at all" * 1000)
     with pytest.raises(ConstructionError, match="cannot be used"):
         construct_answers(toy, toy_queries(), tmp_path, setup)
-
-
-def test_a_full_disk_was_said_to_be_a_transaction_that_is_not_active(tmp_path: Path) -> None:
-    (tmp_path / DATABASE).mkdir()
-    with pytest.raises(StorageError, match=r"unable to open database file.*choose another --out"):
-        Store(tmp_path / DATABASE, {})
-    with closing(Store(tmp_path / "full.sqlite", {})) as store:
-        store._connection.execute("PRAGMA max_page_count = 1")
-        with pytest.raises(StorageError, match=r"database or disk is full.*free some disk space"):
-            store.add_plain("q", ["x" * 100_000])
-
-
-def test_restart_left_the_files_of_the_earlier_construction(toy: Library, tmp_path: Path) -> None:
-    with_intent = QuerySet("toy", "questions", (replace(toy_queries().queries[0], intent="method"),))
-    construct_answers(toy, with_intent, tmp_path, toy_setup(toy))
-    assert (tmp_path / "query_metadata.jsonl").exists()
-
-    def fails(item: Mapping[str, str]) -> tuple[float, str]:
-        raise ModelError("The model is gone.")
-
-    failing = toy_setup(toy, Panel(RUBRIC, [FunctionJudge("by-title", fails)]))
-    with pytest.raises(ModelError):
-        construct_answers(toy, toy_queries(), tmp_path, failing, restart=True)
-    assert [path.name for path in tmp_path.iterdir()] == [DATABASE]
-    construct_answers(toy, with_intent, tmp_path, toy_setup(toy), restart=True)
-    construct_answers(toy, toy_queries(), tmp_path, toy_setup(toy), restart=True)
-    assert not (tmp_path / "query_metadata.jsonl").exists()
 
 
 def test_two_processes_in_one_folder_are_refused(toy: Library, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from scholarbase.errors import InvalidRequest
 from scholarbase_research.construction.pools import Pool, Relation, make_pools
 from scholarbase_research.construction.relations import PaperQuestion
 from scholarbase_research.construction.retrieval_questions import with_retrieval_questions
-from tests.conftest import SAMPLE, json_lines, run_cli
+from tests.conftest import json_lines, run_cli
 from tests.extensions.research.construction.test_relations import Degrees
 
 
@@ -123,37 +123,3 @@ def test_queries_of_similar_questions_are_chosen_with_the_pools(tmp_path: Path) 
     assert paper(1) in other["pool"]
     assert set(other["pool"]) - set(row["pool"])
     assert "0 share keywords with their source, 4 are random" in done.stderr
-
-
-def test_a_search_within_the_pools_is_measured(tmp_path: Path, sample_library: Path) -> None:
-    """Pools of the sample's papers, whose keywords here are the words of their titles."""
-    every = [json.loads(line) for line in (SAMPLE / "queries.jsonl").read_text().splitlines()]
-    queries = every[:3]
-    answers = [f"arXiv:{query['answer_arxiv_ids'][0]}" for query in queries]
-    others = [f"arXiv:{i}" for query in every for i in query["answer_arxiv_ids"]]
-    ids = list(dict.fromkeys([*answers, *others]))[:60]
-    papers = tmp_path / "papers.csv"
-    papers.write_text("paper,keywords\n" + "".join(f"{i},Models; set {n % 9}\n" for n, i in enumerate(ids)))
-    relations = json_lines(
-        tmp_path / "relations.jsonl",
-        [
-            {"query_id": f"q{n}", "query": query["final_query"], "source": ids[-1 - n], "target": answer}
-            for n, (query, answer) in enumerate(zip(queries, answers, strict=True))
-        ],
-    )
-    out = tmp_path / "pools.jsonl"
-    done = run_cli("construct", "pools", relations, papers, "--seed", 3, "--out", out)
-    assert done.returncode == 0, done.stderr
-    assert "3 pools of 30 papers: 87 share keywords with their source, 0 are random." in done.stderr
-    assert all(len(json.loads(line)["pool"]) == 30 for line in out.read_text().splitlines())
-    searched = run_cli(
-        *("eval", "run", out, "--library", sample_library, "--mode", "sparse", "--pool", "--json"),
-        *("--measure", "R@All", "--measure", "RR@5"),
-        cwd=tmp_path,
-    )
-    assert searched.returncode == 0, searched.stderr
-    measures = json.loads(searched.stdout)["runs"][0]["measures"]["all"]
-    assert measures["RR@5"]["n"] == 3
-    again = run_cli("construct", "pools", relations, papers, "--out", out)
-    assert again.returncode != 0
-    assert "already exists" in again.stderr

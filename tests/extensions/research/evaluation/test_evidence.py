@@ -12,10 +12,9 @@ from scholarbase.ingest.job import ingest
 from scholarbase.models.source import Source
 from scholarbase.search.library import Library
 from scholarbase_research.evaluation.answers import resolve_answers
-from scholarbase_research.evaluation.evidence import Span, first_places, span_of, value
+from scholarbase_research.evaluation.evidence import first_places, span_of, value
 from scholarbase_research.evaluation.formats import read_queries
 from scholarbase_research.evaluation.measures import default_measures, evaluate
-from scholarbase_research.evaluation.report import write_report
 from scholarbase_research.evaluation.run_data import Run
 from scholarbase_research.evaluation.runs import read_run
 from scholarbase_research.evaluation.searching import PassageSettings, run_searches
@@ -93,11 +92,6 @@ class TestMeasures:
     def test_a_passage_ends_before_its_end(self) -> None:
         assert first_places(["arXiv:1#0-10"], ["arXiv:1#10-11"]) == {}
         assert first_places(["arXiv:1#10-11"], ["arXiv:1#10-11"]) == {"arXiv:1#10-11": 0}
-
-    def test_ids(self) -> None:
-        assert span_of("DOI:10.1/a#b#3-40") == Span("DOI:10.1/a#b", 3, 40)
-        assert span_of("arXiv:2301.00001") is None
-        assert Span("arXiv:1", 3, 40).id == "arXiv:1#3-40"
 
 
 class TestJudging:
@@ -194,23 +188,6 @@ class TestRuns:
         assert first == f"{SORTING}#{SORTING_TEXT.index('2 Results')}-{len(SORTING_TEXT)}"
         assert {span_of(ranked.id).paper for ranked in run.rankings["lost"]} == {MERGING}  # type: ignore[union-attr]
 
-    def test_a_server_gives_the_same_run(self, full_texts: Library, file: Path, tmp_path: Path) -> None:
-        settings = PassageSettings(mode="sparse", limit=10)
-        here = search(full_texts, file, settings, tmp_path, "here")
-        with serving_in_thread(full_texts) as url, Client(url) as client:
-            there = search(client, file, settings, tmp_path, "there")
-        assert here.rankings == there.rankings
-        assert here.queries == there.queries
-
-    def test_measures_of_grades_and_reports_are_of_papers(
-        self, full_texts: Library, file: Path, tmp_path: Path
-    ) -> None:
-        run = search(full_texts, file, PassageSettings(mode="sparse", limit=10), tmp_path)
-        with pytest.raises(InvalidRequest, match="nDCG is not a measure of passages"):
-            evaluate(run, ["nDCG@10"])
-        with pytest.raises(InvalidRequest, match="ranks passages, and a report is about rankings of papers"):
-            write_report([run], tmp_path / "report")
-
     def test_settings_that_do_not_apply_are_refused(self) -> None:
         for settings, message in (
             ({"chunker": "paragraphs"}, "needs in_paper"),
@@ -279,26 +256,6 @@ class TestRuns:
                 accuracy(1 if query.id.endswith("initial") else 2, query.id.partition("-")[0]) in first.text
             )
             assert runs[0].rankings[query.id][0].id.endswith(f"#{first.start}-{first.end}")
-
-    @pytest.mark.whole
-    def test_an_arxiv_id_names_the_version_of_its_evidence(
-        self, two_versions: Library, tmp_path: Path
-    ) -> None:
-        query = {"id": 1, "query": "q", "paper": "2401.00001v1", "evidence": accuracy(1, "tagging")}
-        file = write(tmp_path / "q.jsonl", query)
-        [judged] = judge_passages(two_versions, read_queries(file), by_version=True).queries
-        assert (judged.version, judged.answers[0].found) == (1, "id")
-        with pytest.raises(QueryFileError, match="version is 2, and paper names version 1: leave one out"):
-            read_queries(write(tmp_path / "two.jsonl", query | {"version": 2}))
-
-    @pytest.mark.whole
-    def test_over_all_papers_the_main_text_is_searched(self, two_versions: Library, tmp_path: Path) -> None:
-        query = {"id": 1, "query": "q", "paper": "arXiv:2401.00001", "version": 1}
-        for evidence, found in ((accuracy(1, "tagging"), "absent"), (accuracy(2, "tagging"), "id")):
-            other = {"id": 2, "query": "q", "paper": "arXiv:2401.00001", "evidence": accuracy(2, "speech")}
-            file = write(tmp_path / "q.jsonl", query | {"evidence": evidence}, other)
-            [answer] = judge_passages(two_versions, read_queries(file)).queries[0].answers
-            assert answer.found == found
 
     def test_versions_are_read_as_numbers_and_names(self, tmp_path: Path) -> None:
         query = {"id": 1, "query": "q", "paper": SORTING, "evidence": DEPTH}

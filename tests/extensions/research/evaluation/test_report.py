@@ -397,20 +397,3 @@ def test_a_group_that_only_one_of_two_libraries_has_is_shown_for_it_alone() -> N
         ("apart", "1", "0.400"),
         ("too", "1", "0.200"),
     ]
-
-
-def test_every_table_with_r_all_has_its_depth() -> None:
-    runs = [
-        a_run("first", QUERIES, FIRST),
-        a_run("second", QUERIES, SECOND, kind="trajectory"),
-    ]
-    with_r_all = [
-        made
-        for made in build(Measured.of(runs, DEFAULT_MEASURES), None, 0).tables
-        if any("R@All" in heading for heading in made.columns)
-    ]
-    assert {made.name for made in with_r_all} >= {"results-all", "by-intent"}
-    for made in with_r_all:
-        headings = [heading for heading in made.columns if "R@All" in heading]
-        in_note = any("with these depths: first 4, second 3" in note for note in made.notes)
-        assert in_note or all("depth" in heading for heading in headings), made.name

@@ -15,6 +15,7 @@ from scholarbase_research.evaluation.qa.examples import (
     read_predictions,
 )
 from scholarbase_research.evaluation.qa.scoring import Scores, score
+from tests import tables
 from tests.conftest import ROOT, json_lines, run_cli
 from tests.extensions.research.llm.model_server import FunctionModel
 
@@ -25,35 +26,8 @@ def function(name: str, arguments: dict[str, Any], *tags: str) -> dict[str, Any]
     return {"question": "Q?", "tags": list(tags), "evaluator": {"eval_func": name, "eval_kwargs": arguments}}
 
 
-EXAMPLES: list[dict[str, Any]] = [
-    {"uuid": "e1", **function("eval_int_exact_match", {"gold": 42}, "single", "table", "objective")},
-    {"uuid": "e2", **function("eval_string_exact_match", {"gold": "BERT"}, "single", "text", "objective")},
-    {
-        "uuid": "e3",
-        **function(
-            "eval_paper_relevance_with_reference_answer", {"reference_answer": "BERT"}, "retrieval", "text"
-        ),
-    },
-    {
-        "uuid": "e4",
-        **function("eval_reference_answer_with_llm", {"reference_answer": "because"}, "single", "image"),
-    },
-    {"id": "c1", "options": ["x", "y"], "answer": "A", "difficulty": "Easy", "discipline": "NLP"},
-    {"id": "c2", "options": {"A": "x"}, "answer": "AC", "difficulty": "Hard", "discipline": "NLP"},
-    {"id": "c3", "type": "MA-MCQ", "answer": ["B", "D"], "difficulty": "Hard", "discipline": "CV"},
-    {"id": "t1", "answer": "the cat sat on the mat", "evidence": ["p1", "p2"]},
-    {"id": "t2", "answers": ["no", "it does not"]},
-]
-PREDICTIONS: list[dict[str, Any]] = [
-    {"id": "e1", "answer": "42"},
-    {"id": "e2", "answer": "RoBERTa"},
-    {"id": "e4", "answer": "since it must"},
-    {"id": "c1", "prediction": "The correct answer is boxed {A}"},
-    {"id": "c2", "prediction": r"\boxed{A}"},
-    {"id": "c3", "prediction": "I am not sure"},
-    {"id": "t1", "answer": "the cat is on the mat", "evidence": ["p2", "p3"]},
-    {"id": "t2", "answer": None},
-]
+EXAMPLES: list[dict[str, Any]] = tables.rows("qa-examples")
+PREDICTIONS: list[dict[str, Any]] = tables.rows("qa-predictions")
 
 
 @pytest.fixture
