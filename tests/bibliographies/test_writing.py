@@ -212,15 +212,6 @@ def test_names_in_parts() -> None:
         assert name_parts(name) == NameParts(*parts)
 
 
-@pytest.mark.parametrize("name", ["Barnes and Noble", "Ministry of Health, Labour; Japan", "The 9 & 5 Group"])
-def test_groups_are_written_in_braces_and_stay_one(name: str) -> None:
-    paper = Paper("CorpusId:1", title="T", authors=(Author(name), Author("Ann Bell")), year=2001)
-    text = write_papers([paper])
-    assert f" author = {{{{{escaped(name)}}}}} and Ann Bell".replace("}} and", "} and") in text
-    [entry] = read_bibtex(text, PAPERS)[0]
-    assert [display_name(one) for one in entry.authors] == [name, "Ann Bell"]
-
-
 def test_names_in_braces_are_organisations_from_an_ingest_to_an_export(tmp_path: Path) -> None:
     names = ["The ATLAS Collaboration", "Google DeepMind", "OpenAI", "Barnes, Noble and Sons"]
     listed = " and ".join(["Bell, Ann", *(f"{{{name}}}" for name in names)])

@@ -5,14 +5,12 @@ import sqlite3
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
-from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scholarbase.errors import TimeLimit
 from scholarbase.ingest.job import ingest
 from scholarbase.models.responses import Facet
 from scholarbase.search.library import Library
@@ -164,14 +162,3 @@ def test_all_names_of_a_venue_are_one_value(venues: Library) -> None:
     for name, papers in counts(found.venue).items():
         assert venues.facets(venue=[name]).total == papers
         assert venues.search("facets", venue=[name]).total == papers
-
-
-# -- HTTP, clients and commands ------------------------------------------------------------------------------
-
-
-def test_counting_has_a_time_limit(sample_library: Path) -> None:
-    with (
-        Library.open(sample_library) as library,
-        pytest.raises(TimeLimit, match=r"the time limit of 1e-06 s"),
-    ):
-        library.facets(timeout=1e-6)

@@ -466,11 +466,13 @@ def test_what_a_batch_does_not_finish_in_time_has_an_error_in_its_place(sample: 
         sample.match_titles(["String theory"], timeout=1e-6)
 
 
-def test_a_search_has_a_time_limit_of_its_own(sample: Library) -> None:
+def test_each_call_has_a_time_limit_of_its_own(sample: Library) -> None:
     calls: list[Callable[[], Any]] = [
         lambda: sample.search("strings", timeout=1e-6),
         lambda: sample.search("strings", engine="fts5", timeout=1e-6),
         lambda: sample.search_batch([{"q": "strings", "timeout": 1e-6}]),
+        lambda: sample.similar(HOLOMORPHIC, timeout=1e-6),
+        lambda: sample.facets(timeout=1e-6),
     ]
     for call in calls:
         with pytest.raises(TimeLimit, match="was stopped at the time limit of 1e-06 s"):

@@ -18,7 +18,6 @@ from scholarbase.errors import (
     LibraryError,
     NothingLeft,
     PaperNotFound,
-    TimeLimit,
     UnsupportedMode,
 )
 from scholarbase.ingest.job import ingest
@@ -324,11 +323,3 @@ def test_a_library_with_neither_is_an_error(tmp_path: Path) -> None:
     )
     with pytest.raises(LibraryError, match="is closed"):
         library.similar("CorpusId:1")
-
-
-# -- odd input ------------------------------------------------------------------------------------------
-
-
-def test_it_stops_at_its_time_limit(library: Library) -> None:
-    with pytest.raises(TimeLimit, match=r"was stopped at the time limit of 1e-09 s: "):
-        library.similar(SEED, timeout=1e-9)
