@@ -206,10 +206,11 @@ def test_hybrid_searches_of_small_libraries_use_feedback(
     papers = dense.manifest.counts["papers"]
     for most, engine in ((papers, "feedback"), (papers - 1, "bm25")):
         monkeypatch.setattr(plan, "FEEDBACK_UP_TO", most)
-        default = dense.search("string theory", limit=50)
-        assert default.engine == engine
-        assert default.results == dense.search("string theory", limit=50, engine=engine).results
-        assert dense.search("string theory", mode="sparse").engine == "bm25"
+        with Library.open(dense.path, settings=dense.settings) as library:
+            default = library.search("string theory", limit=50)
+            assert default.engine == engine
+            assert default.results == library.search("string theory", limit=50, engine=engine).results
+            assert library.search("string theory", mode="sparse").engine == "bm25"
 
 
 @pytest.mark.parametrize("way", WAYS)
