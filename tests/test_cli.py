@@ -17,7 +17,7 @@ from scholarbase.responses.text import as_text
 from scholarbase.search.library import Library
 from scholarbase.sessions.session import Session
 from scholarbase.sessions.store import SessionStore
-from scholarbase.terminal import escape
+from scholarbase.terminal import escape, printable
 from tests import refresh_snapshots
 from tests.conftest import run_cli, run_process
 from tests.encoders.static_models import make_model
@@ -206,11 +206,15 @@ def test_texts_of_others_wrote_to_the_terminal_with_control_characters(tmp_path:
     assert escape(evil) == "\\[/x]  ]0;title  2J"
 
 
-def test_texts_and_json_changed_the_direction_of_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    """U+202E in a name showed what follows it from right to left."""
-    paper = {"id": "CorpusId:1", "title": "Gauge \u202eseiroeht\u202c of \u2066strings\u2069\u200f \x9b2J"}
+def test_invisible_characters_reached_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    """U+202E in a name showed what follows it from right to left, and letters of U+E0041 hid a text."""
+    title = "Gauge \u202eseiroeht\u202c of \u2066str\u200bings\U000e0041\u2069\u200f \x9b2J"
+    paper = {"id": "CorpusId:1", "title": title}
     response = {"snapshot": "0", "results": [{"paper": paper}]}
     assert "1. Gauge seiroeht of strings 2J\n" in as_text(response)
+    assert (
+        printable("می\u200cخواهم 👩\u200d🔬") == "می\u200cخواهم 👩\u200d🔬"
+    )  # which are read otherwise without
     print_json(response)
     written = capsys.readouterr().out
     assert written.isascii()

@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from io import TextIOWrapper
+from typing import Any, Final, cast
 from urllib.parse import urlsplit
 
 import anyio
@@ -238,9 +240,8 @@ class McpApp:
             response = await rejection(MethodNotAllowed(f"{scope['path']} accepts only POST."), scope)
             response.headers["Allow"] = "POST"
             await response(scope, receive, send)
-        elif (odd := _odd_id(body := await Request(scope, receive).body())) is not None:
-            invalid = f"id is {odd}: MCP requests have a string or a whole number as id, and notifications have no id."
-            response = await rejection(InvalidRequest(invalid), scope)
+        elif (problem := _problem_of_id(body := await Request(scope, receive).body())) is not None:
+            response = await rejection(InvalidRequest(problem), scope)
             await response(scope, receive, send)
         else:
             await self._manager.handle_request(scope, replaying(body, receive), send)
@@ -258,8 +259,8 @@ class McpApp:
         return page.netloc.lower() == host.lower()
 
 
-def _odd_id(body: bytes) -> str | None:
-    """The id of a message that MCP forbids (2025-11-25, "Requests") and the SDK takes for no id; None without one."""
+def _problem_of_id(body: bytes) -> str | None:
+    """What is wrong with the id of a message that MCP forbids (2025-11-25, "Requests") and the SDK takes for no id."""
     if _ODD_ID.search(body) is None:
         return None
     try:
@@ -268,7 +269,24 @@ def _odd_id(body: bytes) -> str | None:
         return None  # reported by the SDK
     if not isinstance(message, dict) or "id" not in message or type(message["id"]) in (str, int):
         return None
-    return dumps(message["id"]).decode()[:MAX_SHOWN_ID]
+    shown_id = dumps(message["id"]).decode()[:MAX_SHOWN_ID]
+    return (
+        f"id is {shown_id}: MCP requests have a string or a whole number as id, and notifications have no id."
+    )
+
+
+class _Lines:
+    """The lines of standard input. A message with an invalid id is answered here, in ``replies``."""
+
+    replies: Any = None
+
+    async def __aiter__(self) -> AsyncIterator[str]:
+        async for line in anyio.wrap_file(TextIOWrapper(sys.stdin.buffer, "utf-8", errors="replace")):
+            problem = _problem_of_id(line.encode())
+            if problem is None:
+                yield line
+            else:
+                await self.replies.send(mcp_sdk.invalid_request(problem))
 
 
 def _session_meta(context: Any) -> dict[str, Any]:
@@ -304,7 +322,9 @@ def serve_stdio(tools: Tools, *, max_bytes: int, offered: Offered) -> None:
 
     async def main() -> None:
         server = server_of(call, list_schemas, max_bytes=max_bytes, offered=offered)
-        async with stdio_server() as (read, write):
+        lines = _Lines()
+        async with stdio_server(cast(Any, lines)) as (read, write):
+            lines.replies = write
             await server.run(read, write, server.create_initialization_options())
 
     anyio.run(main)

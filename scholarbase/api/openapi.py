@@ -103,7 +103,7 @@ def described(
     read.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
     is_sized = "max_tokens" in request.model_fields
     options["response_model"] = None if response is bytes else documented(response, is_sized)
-    content: dict[str, Any] = {media_type: {}} if response is bytes else {}
+    content: dict[str, Any] = {media_type.partition(";")[0]: {}} if response is bytes else {}
     if "format" in request.model_fields:
         content |= TEXT | EXPORTS if issubclass(request, PaperOptions) else TEXT
     options["responses"].setdefault("200", {}).setdefault("content", {}).update(content)

@@ -124,8 +124,15 @@ _MAX_LEVELS: Final = 8
 """Entries that inherit from each other in a chain."""
 _MAX_DATA: Final = 50
 """Entries of type ``xdata`` that one entry names."""
-_NO_COMMA: Final = re.compile(r"\s*(_+|\"[^\"]*\")\s+([A-Za-z]\w*)\s*=\s*(?=[_\"\d])")
-"""A value, whose braces are hidden, and the next field without a comma between them."""
+_PART: Final = r"""(?:_+|"[^"]*"|[^\W_][\w:.+/-]*)(?![^\s#])"""
+_VALUE: Final = re.compile(rf"{_PART}(?:\s*#\s*{_PART})*")
+"""A value, whose braces are hidden."""
+_NO_COMMA: Final = re.compile(rf"\s*({_VALUE.pattern})\s+([A-Za-z]\w*)\s*=\s*(?=[_\"\d])")
+"""A value and the next field without a comma between them."""
+_BEGINS_BLOCK: Final = re.compile(
+    r"@(?:(?:string|comment|preamble)\b|\w+[ \t]*[{(][\s,]*(?:[^\s,{}()\"=]+[\s,]+)?[\w:+.-]+\s*=)", re.I
+)
+"""The start of a block within another one, which lacks its end. Other texts, such as ``@foo{bar}``, are of a value."""
 _ESCAPED: Final = re.compile(r"\\([&%$#_])")
 _MAX_MACRO: Final = 1_000
 """Characters of an abbreviation's text."""
@@ -151,7 +158,7 @@ def read_bibtex(text: str, purpose: Purpose = CHECKING) -> tuple[list[Reference]
     blocks: list[_Block | Reference] = []
     macros: dict[str, str] = dict(MONTHS)
     shared: list[str] = []
-    for block in timed(Splitter(text).split().blocks):
+    for block in timed(_Splitter(text).split().blocks):
         line = (block.start_line or 0) + 1
         raw = block.raw or ""
         # Of entries with one key all are read, and of fields with one name the first.
@@ -176,20 +183,43 @@ def read_bibtex(text: str, purpose: Purpose = CHECKING) -> tuple[list[Reference]
 _REPEATED: Final = (DuplicateBlockKeyBlock, DuplicateFieldKeyBlock)
 
 
+class _Splitter(Splitter):
+    """The splitter of bibtexparser, for which every ``@foo{`` at the beginning of a line begins a block."""
+
+    def _is_at_line_start(self, pos: int) -> bool:
+        return super()._is_at_line_start(pos) and _BEGINS_BLOCK.match(self.bibstr, pos) is not None
+
+
 def _fields(entry: Entry, macros: Mapping[str, str]) -> dict[str, str]:
     fields: dict[str, str] = {}
-    for field in entry.fields:
-        name, value = field.key.lower(), str(field.value)
-        while (match := _NO_COMMA.match(outside_braces(value))) is not None:
-            _set(fields, name, value[: match.end(1)], macros)
-            name, value = match[2].lower(), value[match.end() :]
-        _set(fields, name, value, macros)
+    for name, value in _written(entry):
+        if name in _READ or name == "xdata":
+            fields.setdefault(name, _text(value, macros))
     return fields
 
 
-def _set(fields: dict[str, str], name: str, value: str, macros: Mapping[str, str]) -> None:
-    if name in _READ or name == "xdata":
-        fields.setdefault(name, _text(value, macros))
+def _written(entry: Entry) -> Iterator[tuple[str, str]]:
+    """The names of the fields in lower case, and their values as they are written."""
+    for field in entry.fields:
+        name, value, start = field.key.lower(), str(field.value), 0
+        outside = outside_braces(value)
+        while (match := _NO_COMMA.match(outside, start)) is not None:
+            yield name, value[match.start(1) : match.end(1)]
+            name, start = match[2].lower(), match.end()
+        yield name, value[start:]
+
+
+def written_fields(text: str) -> list[tuple[str, str]]:
+    """The fields of an entry, their names in lower case, and their values as they are written, with delimiters; an
+    empty list if the text is not one whole entry."""
+    blocks = _Splitter(text).split().blocks
+    whole = blocks[0] if len(blocks) == 1 and isinstance(blocks[0], Entry) else None
+    return [] if whole is None else list(_written(whole))
+
+
+def is_value(written: str) -> bool:
+    """Whether a value has nothing after its end, such as a comment or another field."""
+    return _VALUE.fullmatch(outside_braces(written)) is not None
 
 
 def _references(blocks: Sequence[_Block | Reference], purpose: Purpose) -> Iterator[Reference]:

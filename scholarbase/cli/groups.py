@@ -30,8 +30,9 @@ class Commands(click.Group):
         # Those left out are not imported, so which of them has the command is unknown.
         if self.get_command(ctx, args[0]) is None and not args[0].startswith("-") and (names := left_out()):
             raise InvalidRequest(
-                f"No such command {' '.join((*_words(ctx), args[0]))!r}: if it is one of an extension that "
-                f"SCHOLARBASE_EXTENSIONS leaves out ({', '.join(names)}), add that extension to the setting."
+                f"No such command {' '.join((*_words(ctx), args[0]))!r}: SCHOLARBASE_EXTENSIONS leaves out "
+                f"{', '.join(names)}. Unset it to use the commands of these extensions; without it, "
+                '"scholarbase --help" lists all commands.'
             )
         return super().resolve_command(ctx, args)
 

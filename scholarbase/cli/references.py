@@ -111,7 +111,7 @@ def read_text(file: Path, most: int) -> str:
             content = source.read(most + 1)  # a device may have no end
         if len(content) > most:
             raise InvalidRequest(f"{file} has more than {most:,} bytes: check it in several parts.")
-        return content.decode("utf-8-sig")
+        return content.decode()
     except OSError as error:
         raise InvalidRequest(f"{file} cannot be read ({error.strerror}): give another file.") from error
     except UnicodeDecodeError as error:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
+from collections.abc import Callable, Collection, Mapping
 from typing import Final
 
-from bibtexparser.model import Entry
-from bibtexparser.splitter import Splitter
-
-from scholarbase.bibliographies.names import outside_braces
+from scholarbase.bibliographies.bibtex import is_value, written_fields
+from scholarbase.bibliographies.latex import with_protected_capitals
 from scholarbase.bibliographies.reading import read_bibliography, with_line_feeds
 from scholarbase.bibliographies.writing import bibtex_entry, bibtex_values, citation_keys
 from scholarbase.models.responses import CheckedReference, CheckResponse, Difference, Unfinished
@@ -16,25 +16,24 @@ from scholarbase.responses.text import LABELS, plain
 
 _FIELDS: Final = {"title": "title", "authors": "author", "year": "year"}
 """What is corrected, and the names in BibTeX."""
-_BRACES: Final = re.compile(r'\\.|[{}",]', re.DOTALL)
 
 
-def corrected(text: str, response: CheckResponse) -> str:
+def corrected(text: str, response: CheckResponse, chosen: Mapping[int, Collection[str]] | None = None) -> str:
     """The bibliography ``text`` with the titles, authors and years of the library, and a comment before each reference
     that is not held.
 
     Entries of BibTeX keep everything else. One whose fields cannot be told apart for certain stays as it is, with a
-    comment. Of other formats, each reference is the entry of its paper. A year after the library's stays: journals
-    print papers later than their preprints appear.
+    comment. Of other formats, each reference is the entry of its paper.
 
     Args:
         response: the check of ``text``, with the papers' fields that the entries are to have.
+        chosen: the fields to correct by the position of a reference, such as ``{1: ["title"]}``. By default all, but
+            a year only if it is before the library's: journals print papers later than their preprints appear.
     """
     bibliography = read_bibliography(text, response.input_format, most=None)
     if bibliography.format != "bibtex":
-        checked = [result for result in response.results if isinstance(result, CheckedReference)]
-        papers = [result.paper for result in checked if result.paper]
-        keys = iter(citation_keys(papers))
+        papers = [result.paper for result in response.results if isinstance(result, CheckedReference)]
+        keys = iter(citation_keys([paper for paper in papers if paper is not None]))
         return "\n".join(
             _remark(result)
             + (
@@ -46,20 +45,31 @@ def corrected(text: str, response: CheckResponse) -> str:
             for paper in [getattr(result, "paper", None)]
         )
     line_end = "\r\n" if "\r\n" in text else "\n"
-    text, end, parts = with_line_feeds(text), 0, []
-    for reference, result in zip(bibliography.references, response.results, strict=True):
-        begin = text.index(reference.raw, end)
-        entry, uncorrected = _corrected_entry(reference.raw, result)
+    original_of = _positions(text)
+    text_read, end, copied, parts = with_line_feeds(text), 0, 0, []
+    pairs = zip(bibliography.references, response.results, strict=True)
+    for number, (reference, result) in enumerate(pairs, 1):
+        begin = text_read.index(reference.raw, end)
+        fields = None if chosen is None else chosen.get(number, ())
+        edits, uncorrected = _edits(reference.raw, result, fields)
         remark = _remark(result)
         if uncorrected:
             remark += f"% not corrected: {', '.join(uncorrected)} of the next entry\n"
-        if text[end:begin].endswith(remark):  # a bibliography that was corrected before
-            remark = ""
-        if remark and text[:begin].rpartition("\n")[2].strip():
-            remark = f"\n{remark}"
-        parts += [text[end:begin], remark, entry]
+        if not text_read[end:begin].endswith(remark):  # else the bibliography was corrected before
+            follows = text_read[:begin].rpartition("\n")[2].strip()
+            edits.insert(0, (0, 0, f"\n{remark}" if follows else remark))
+        for first, last, value in edits:
+            parts += [text[copied : original_of(begin + first)], value.replace("\n", line_end)]
+            copied = original_of(begin + last)
         end = begin + len(reference.raw)
-    return "".join((*parts, text[end:])).replace("\n", line_end)
+    return "".join((*parts, text[copied:]))
+
+
+def _positions(text: str) -> Callable[[int], int]:
+    """The function from a position in the text that references are read from to the one in ``text``."""
+    mark = len(text) - len(text.removeprefix("\ufeff"))
+    pairs = [match.start() - mark - number for number, match in enumerate(re.finditer("\r\n", text))]
+    return lambda position: mark + position + bisect_left(pairs, position)
 
 
 def _remark(result: CheckedReference | Unfinished) -> str:
@@ -73,74 +83,54 @@ def _outside(text: str) -> str:
     return plain(text).replace("@", "")
 
 
-def _corrected_entry(entry: str, result: CheckedReference | Unfinished) -> tuple[str, list[str]]:
-    """The entry with the library's values, and the names of the fields that cannot be replaced for certain."""
+Edit = tuple[int, int, str]
+"""Where a text starts and ends that another one replaces."""
+
+
+def _edits(
+    entry: str, result: CheckedReference | Unfinished, chosen: Collection[str] | None
+) -> tuple[list[Edit], list[str]]:
+    """What to replace in an entry, in order, and the names of the fields that cannot be replaced for certain."""
+    edits: list[Edit] = []
     uncorrected: list[str] = []
     if isinstance(result, Unfinished) or result.paper is None:
-        return entry, uncorrected
-    values, fields = bibtex_values(result.paper), _fields_of(entry)
+        return edits, uncorrected
+    values, spans = bibtex_values(result.paper), _spans(entry)
     for difference in result.differences:
         name = _FIELDS.get(difference.field, "")
-        if name not in values or _is_later(difference):
+        is_chosen = not _is_later(difference) if chosen is None else difference.field in chosen
+        if name not in values or not is_chosen:
             continue
-        value = f"{{{values[name]}}}"
-        changed = _with_value(entry, name, value)
-        if (
-            fields is None
-            or (name == "year" and name not in fields and "date" in fields)
-            or _fields_of(changed) != fields | {name: value}
-        ):
+        if spans is None or (name == "year" and name not in spans and "date" in spans):
             uncorrected.append(name)
+        elif name in spans:
+            first, last = spans[name]
+            written = entry[first:last]
+            value = with_protected_capitals(values[name], written) if name == "title" else values[name]
+            edits.append((first, last, f"{{{value}}}"))
         else:
-            entry, fields = changed, fields | {name: value}
-    return entry, uncorrected
+            after_key = entry.index(",") + 1
+            value = with_protected_capitals(values[name]) if name == "title" else values[name]
+            edits.append((after_key, after_key, f"\n  {name} = {{{value}}},"))
+    return sorted(edits), uncorrected
 
 
-def _fields_of(entry: str) -> dict[str, str] | None:
-    """The fields of an entry as they are written; None if it is not one whole entry with each field once, or a value
-    goes on after its end."""
-    blocks = Splitter(entry).split().blocks
-    if len(blocks) != 1 or not isinstance(blocks[0], Entry):
-        return None
-    fields = {field.key.lower(): str(field.value) for field in blocks[0].fields}
-    return (
-        fields if len(fields) == len(blocks[0].fields) and all(map(_is_one_value, fields.values())) else None
-    )
-
-
-def _is_one_value(written: str) -> bool:
-    """Whether a value is not followed by a comment, or by another field without a comma before it."""
-    outside = outside_braces(written).strip()
-    is_quoted = outside.count('"') == 2 and outside[0] == outside[-1] == '"'
-    return is_quoted or not {"=", "%"} & {*outside}
+def _spans(entry: str) -> dict[str, tuple[int, int]] | None:
+    """Where the value of each field starts and ends; None if they cannot be told apart for certain."""
+    fields = written_fields(entry)
+    spans: dict[str, tuple[int, int]] = {}
+    position = entry.index(",") if fields else 0
+    for name, value in fields:
+        field = re.compile(rf"[\s,]*{re.escape(name)}\s*=\s*(?={re.escape(value)})", re.I).match(
+            entry, position
+        )
+        if field is None or name in spans or not is_value(value):
+            return None
+        position = field.end() + len(value)
+        spans[name] = field.end(), position
+    return spans or None
 
 
 def _is_later(difference: Difference) -> bool:
     years = (difference.reference, difference.library)
     return difference.field == "year" and all(map(str.isdecimal, years)) and int(years[0]) > int(years[1])
-
-
-def _with_value(entry: str, name: str, value: str) -> str:
-    """The entry with another value of a field, which is added after the key if it lacks the field."""
-    starts = [mark.end() for mark in _commas(entry)]
-    ends = [*(start - 1 for start in starts[1:]), len(entry.rstrip()) - 1]
-    for start, end in zip(starts, ends, strict=False):
-        if (field := re.compile(rf"\s*{name}\s*=\s*", re.IGNORECASE).match(entry, start, end)) is not None:
-            return entry[: field.end()] + value + entry[len(entry[:end].rstrip()) :]
-    return f"{entry[: starts[0]]}\n  {name} = {value},{entry[starts[0] :]}" if starts else entry
-
-
-def _commas(entry: str) -> list[re.Match[str]]:
-    """The commas that fields of an entry follow, the one after the key first."""
-    commas: list[re.Match[str]] = []
-    depth, is_quoted = 0, False
-    for mark in _BRACES.finditer(entry):
-        if mark[0] == "{":
-            depth += 1
-        elif mark[0] == "}":
-            depth -= 1
-        elif mark[0] == '"' and depth == 1:
-            is_quoted = not is_quoted
-        elif mark[0] == "," and depth == 1 and not is_quoted:
-            commas.append(mark)
-    return commas

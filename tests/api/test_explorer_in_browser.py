@@ -471,9 +471,10 @@ def test_references_are_checked_and_saved_corrected(page: Page, library: Library
     page.wait("button", "Download the corrected .bib").click()
     saved = tmp_path / "corrected.bib"
     WebDriverWait(page.driver, SECONDS).until(lambda _: saved.exists() and saved.stat().st_size)
-    expected = bibliography.replace('"Two {D}imensional QCD is a Strng Theory"', f"{{{paper.title}}}")
+    title = "{Two {D}imensional {QCD} is a String Theory}"
+    expected = bibliography.replace('"Two {D}imensional QCD is a Strng Theory"', title)
     expected = expected.replace("year = 1992", f"year = {{{paper.year}}}")
-    remark = f"% Not in this library: {checked[1].reason}\n@misc"
+    remark = f"% not in this snapshot: {checked[1].reason}\n@misc"
     assert saved.read_text() == expected.replace("@misc", remark)
     # The library now has no other difference than what was not taken.
     again = library.check_references(saved.read_text()).results

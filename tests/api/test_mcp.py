@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import subprocess
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
@@ -339,6 +340,16 @@ def test_a_request_whose_id_is_no_text_or_whole_number_got_no_reply(server: str)
         assert f"id is {name}: MCP requests have a string" in response.json()["error"]["message"]
     initialized = {"jsonrpc": "2.0", "method": "notifications/initialized", "params": {"_meta": {"id": None}}}
     assert httpx.post(f"{server}/mcp", json=initialized, headers=headers, timeout=30).status_code == 202
+
+
+@pytest.mark.slow
+def test_stdio_replies_to_a_request_without_a_valid_id(sample_library: Path) -> None:
+    command = [sys.executable, "-m", "scholarbase.cli", "mcp", "--library", str(sample_library)]
+    request = b'{"jsonrpc": "2.0", "id": null, "method": "tools/list"}\n'
+    done = subprocess.run(command, input=request, capture_output=True, check=True)
+    [reply] = map(json.loads, done.stdout.splitlines())
+    assert reply["id"] is None
+    assert reply["error"]["message"].startswith("id is null: MCP requests have a string")
 
 
 def test_all_tools_are_called() -> None:

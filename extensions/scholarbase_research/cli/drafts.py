@@ -74,8 +74,8 @@ def check_draft(
     for name in failing:
         if name not in _FAILING:
             raise InvalidRequest(f"--fail-on has {name!r}: use some of {', '.join(_FAILING)}.")
-    text = read_text(file, _MAX_BYTES)
-    entries = "\n\n".join(read_text(path, _MAX_BYTES) for path in bibliographies or _named(text, file))
+    text = _without_mark(file)
+    entries = "\n\n".join(map(_without_mark, bibliographies or _named(text, file)))
     form = _FORMATS.get(file.suffix.lower(), "auto")
     options |= {"bibliography": entries or None, "draft_format": form}
     judge = options["judge"] if options["judge"] != "model" else None
@@ -92,6 +92,11 @@ def check_draft(
     counts = {**content["references"], **content["claims"]}
     if any(counts.get(name) for name in failing):
         sys.exit(FAILED)
+
+
+def _without_mark(file: Path) -> str:
+    """The text of a file without a byte order mark."""
+    return read_text(file, _MAX_BYTES).removeprefix("\ufeff")
 
 
 def _named(text: str, file: Path) -> list[Path]:

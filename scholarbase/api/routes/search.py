@@ -7,9 +7,18 @@ from typing import Any
 
 from scholarbase.api.responding import Call
 from scholarbase.api.routes import resource, route
-from scholarbase.errors import EncoderError, LibraryError, PaperNotFound, RerankerError, VectorIndexError
-from scholarbase.models.check_requests import CheckBody
+from scholarbase.bibliographies.writing import MEDIA_TYPES
+from scholarbase.errors import (
+    EncoderError,
+    InvalidRequest,
+    LibraryError,
+    PaperNotFound,
+    RerankerError,
+    VectorIndexError,
+)
+from scholarbase.models.check_requests import CheckBody, CorrectBody
 from scholarbase.models.facet_requests import FacetsParameters
+from scholarbase.models.papers import ALL_FIELDS
 from scholarbase.models.requests import SearchBatchBody, SearchBody, TitleBatchBody, TitleParameters
 from scholarbase.models.responses import (
     CheckResponse,
@@ -19,6 +28,7 @@ from scholarbase.models.responses import (
     TitleBatchResponse,
     TitleMatchResponse,
 )
+from scholarbase.responses.correcting import corrected
 from scholarbase.search.library import Library
 from scholarbase.tools.definitions import tool_named
 from scholarbase.tools.responding import share_of
@@ -124,6 +134,37 @@ route(
     summary="Check references",
     description="The paper that each reference of a bibliography means, and where the two differ. A reference "
     "whose paper is not in this snapshot may still exist.",
+)
+
+
+def _correct(library: Library, body: CorrectBody) -> bytes:
+    checked = library.run_check(
+        CheckBody(
+            references=body.references,
+            input_format=body.input_format,
+            as_of=body.as_of,
+            timeout=body.timeout,
+            fields=ALL_FIELDS,
+        )
+    )
+    chosen = None
+    if body.corrections is not None:
+        chosen = {int(position): fields for position, fields in body.corrections.items()}
+        for position in chosen.keys() - range(1, len(checked.results) + 1):
+            raise InvalidRequest(
+                f"corrections has the position {position}: the references have {len(checked.results):,}."
+            )
+    return corrected(body.references, checked, chosen).encode()
+
+
+route(
+    references,
+    "POST /correct",
+    Call(_correct, CorrectBody, bytes, media_type=MEDIA_TYPES["bibtex"]),
+    name="correct_references",
+    summary="Correct references",
+    description="The bibliography as BibTeX with titles, authors and years of the library, and a comment before each "
+    "reference that is not held. Entries of BibTeX keep everything else.",
 )
 
 

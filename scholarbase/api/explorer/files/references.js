@@ -1,7 +1,6 @@
 // Checks the references of a bibliography: a verdict on each with the paper beside it, and the bibliography corrected.
 
 import { post, postForText, text } from "./api.js";
-import { entriesOf, fieldOf, withField } from "./bibtex.js";
 import { draftBox } from "./draft.js";
 import { add, copyButton, download, h, link, notice, number, plural, replace, say } from "./dom.js";
 import { FIELDS, line, paperLink, status } from "./papers.js";
@@ -9,14 +8,16 @@ import { FIELDS, line, paperLink, status } from "./papers.js";
 // Verdicts in the order of their filters: of the API, and "differs" for papers of the library that are cited otherwise.
 const VERDICTS = { retracted: "Retracted", withdrawn: "Withdrawn", differs: "Differs", near: "Uncertain", unreadable: "Unreadable",
   not_in_snapshot: "Not in this library", held: "Found" };
-const BATCH = 500; // papers of a request
 const BIB = "application/x-bibtex";
-const FIELD = { title: "title", authors: "author", year: "year" }; // of BibTeX, that the library can correct
+const CORRECTED = ["title", "authors", "year"]; // fields that the server corrects
+// The first fields of an entry of BibTeX, with braces in braces, and those that are shown.
+const FIELDS_OF_ENTRY = /(\w+)\s*=\s*(?:\{((?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*)\}|"([^"]*)"|(\w+))/g;
+const SHOWN = ["author", "title", "journal", "booktitle", "year", "date", "doi", "eprint"];
 
 const verdict = (one) => (one.status === "held" && one.differences?.length ? "differs" : one.status);
 
 // A year before the library's is wrong; a later one may be that of the journal.
-const isTaken = ({ field, reference, library }) => (field === "year" ? Number(reference) < Number(library) : field in FIELD);
+const isTaken = ({ field, reference, library }) => (field === "year" ? Number(reference) < Number(library) : CORRECTED.includes(field));
 
 // The text that was checked, the response, and the differences that are taken, as "position field". They remain while
 // other views are open.
@@ -50,11 +51,10 @@ export function open(main) {
   // References to papers of this library, one with a mistake, and an invented one.
   async function example() {
     try {
-      const entries = entriesOf(await text("v1/search", { q: "*", prefer: "cited", limit: 3, format: "bibtex" }))
-        .map((one) => one.replace(/\n abstract = .*/, "").replace(/,\s*\}$/, "\n}"));
-      const [first, ...rest] = entries;
-      const wrong = (fieldOf(first, "title") ?? "").replace(/(\p{L})(\p{L})(\p{L}*\W*)$/u, "$2$1$3");
-      area.value = [withField(first, "title", wrong), ...rest,
+      const entries = (await text("v1/search", { q: "*", prefer: "cited", limit: 3, format: "bibtex" })).trim().split(/\n\n(?=@)/)
+        .map((entry) => entry.replace(/\n abstract = .*/, "").replace(/,\s*\}$/, "\n}"));
+      entries[0] = entries[0].replace(/(^ title = .*?)(\p{L})(\p{L})(\p{L}*[^\p{L}\n]*)$/mu, "$1$3$2$4");
+      area.value = [...entries,
         "@article{invented2020,\n author = {Jane Invented and John Imagined},\n title = {A paper that nobody has written about nothing},\n year = {2020}\n}"].join("\n\n");
     } catch (error) {
       replace(result, notice(error.message, "error"));
@@ -123,10 +123,9 @@ export function open(main) {
   // An entry of BibTeX as a line, and other references as they are.
   function written(one) {
     if (checked.response.input_format !== "bibtex") return one.text;
-    const entry = entryOf(one);
-    const fields = ["author", "title", "journal", "booktitle", "year", "date", "doi", "eprint"].map((name) => fieldOf(entry, name))
-      .map((value) => value?.replace(/[{}]|^"|"$/g, "").replace(/\s+/g, " ")).filter(Boolean);
-    return fields.length ? `${fields.join(". ")}.` : one.text;
+    const fields = new Map([...entryOf(one).matchAll(FIELDS_OF_ENTRY)].map(([, name, ...values]) => [name.toLowerCase(), values.find(Boolean)]));
+    const shown = SHOWN.map((name) => fields.get(name)?.replace(/[{}]/g, "").replace(/\s+/g, " ")).filter(Boolean);
+    return shown.length ? `${shown.join(". ")}.` : one.text;
   }
 
   function differences(one) {
@@ -137,37 +136,17 @@ export function open(main) {
     return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": `Differences of reference ${one.position}` }, h("table", null,
       h("thead", null, h("tr", null, ["", "Reference", "Library", "Correct"].map((words) => (words ? h("th", { scope: "col" }, words) : h("td"))))),
       h("tbody", null, one.differences.map(({ field, reference, library }) => h("tr", null, h("th", { scope: "row" }, field),
-        h("td", null, reference || "none"), h("td", null, library || "none"), h("td", null, field in FIELD && mark(field)))))));
+        h("td", null, reference || "none"), h("td", null, library || "none"), h("td", null, CORRECTED.includes(field) && mark(field)))))));
   }
 
-  // The bibliography as it was written, with the fields that are taken from the library, and a comment before each reference
-  // that is not certain. Of other formats the library's entries.
-  async function corrected() {
-    const { source, response, taken } = checked;
-    const isBibtex = response.input_format === "bibtex";
-    const wanted = response.results.filter((one) => one.paper && (!isBibtex || one.differences?.length));
-    const entries = new Map();
-    for (let at = 0; at < wanted.length; at += BATCH) {
-      const some = wanted.slice(at, at + BATCH);
-      const ids = [...new Set(some.map((one) => one.paper.id))];
-      const written = entriesOf(await postForText("v1/papers/batch", { ids, format: "bibtex" }));
-      ids.forEach((id, place) => entries.set(id, written[place]));
+  // The bibliography with the fields that are taken from the library.
+  function corrected() {
+    const corrections = {};
+    for (const one of checked.taken) {
+      const [position, field] = one.split(" ");
+      (corrections[position] ??= []).push(field);
     }
-    const remark = (one) => (/held|differs/.test(verdict(one)) ? "" : `% ${VERDICTS[verdict(one)] ?? "Not checked"}: ${
-      (one.reason ?? one.detail ?? "").replaceAll("@", "").replace(/\s+/g, " ")}\n`);
-    if (!isBibtex) {
-      return `${response.results.map((one) => remark(one) + (one.paper ? entries.get(one.paper.id) : `% ${(one.text ?? "").replaceAll("@", "")}`)).join("\n\n")}\n`;
-    }
-    const parts = response.results.map((one) => {
-      let entry = entryOf(one);
-      for (const { field } of one.differences ?? []) {
-        const value = taken.has(`${one.position} ${field}`) && fieldOf(entries.get(one.paper.id), FIELD[field]);
-        if (value) entry = withField(entry, FIELD[field], value);
-      }
-      return remark(one) + entry;
-    });
-    const before = source.split("\n").slice(0, response.results[0].line - 1);
-    return [...before, ...parts].join("\n");
+    return postForText("v1/references/correct", { references: checked.source, input_format: checked.response.input_format, corrections });
   }
 
   async function save() {
