@@ -51,8 +51,9 @@ UNRECORDED: Final[list[tuple[str, str, dict[str, Any]]]] = [
     ("GET", f"/v1/authors/{AUTHOR}/papers", {}),
     ("GET", "/v1/facets", {"q": "string theory", "limit": 3}),
     ("POST", "/v1/facets", {"q": "string theory", "exact": True, "from": "1993"}),
+    ("POST", "/v1/references/correct", {"references": PAPER}),
 ]
-"""One request of each route of authors and facets, which no session records."""
+"""One request of each route that no session records."""
 TEXTS: Final[list[tuple[str, str, dict[str, Any]]]] = [
     ("GET", f"/v1/papers/{SORTING}/text", {}),
     ("GET", f"/v1/papers/{SORTING}/text", {"section": "1"}),
