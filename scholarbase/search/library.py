@@ -147,7 +147,9 @@ class Library(Source):
         self.manifest = manifest = opened.manifest
         self.snapshot_id = opened.snapshot
         self.settings = settings = opened.settings
-        self._catalog, self._vectors, self._encoder = opened.catalog, opened.vectors, opened.encoder
+        self._catalog, self._vectors = opened.catalog, opened.vectors
+        self.encoder: Final = opened.encoder
+        """The encoder of queries; None if the library has no dense vectors or was opened without one."""
         sizes = {name: entry["papers"] for name, entry in manifest.sets.items()}
         self._lookup = lookup = Lookup(opened.catalog, opened.vectors, opened.snapshot, sizes)
         bm25 = Bm25Text(Bm25Parameters.from_dict(manifest.bm25))
@@ -460,8 +462,8 @@ class Library(Source):
             ("catalog", lambda: self._catalog.meta("snapshot")),
             ("vectors", lambda: self._vectors.search_sparse(BM25, SparseVector([1], [1.0]), 1, NO_FILTERS)),
         ]
-        if self._encoder is not None:
-            checks.append(("encoder", lambda: self._encoder and self._encoder.encode_queries(["ready"])))
+        if (encoder := self.encoder) is not None:
+            checks.append(("encoder", lambda: encoder.encode_queries(["ready"])))
         else:
             state["encoder"] = "absent"
         checks += self.passage_index.checks()

@@ -111,8 +111,8 @@ def test_a_search_sends_few_requests_to_a_server(
 def test_learned_weights_rank_by_their_dot_product(learned_library: Path) -> None:
     model = learned_library.parent / "tiny-bge-m3"
     with Library.open(learned_library, encoder=str(model)) as library:
-        assert library._encoder is not None
-        query = library._encoder.encode_queries(["heavy quark decay"]).sparse
+        assert library.encoder is not None
+        query = library.encoder.encode_queries(["heavy quark decay"]).sparse
         assert query is not None
         weights = dict(zip(query[0].indices.tolist(), query[0].values.tolist(), strict=True))
         expected: dict[int, float] = {}

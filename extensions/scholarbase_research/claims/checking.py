@@ -166,7 +166,7 @@ def compare_with(
     if cited.paper is None:
         what = "is not certain" if cited.status == "near" else "is not in this library"
         return {**values, "reason": f"The cited paper {what}, so that the claim was not compared."}
-    values["nearness"] = nearness(claim, cited.paper)
+    values["nearness"] = nearness(claim, cited.paper, library.encoder)
     source, parts = _text(library, cited.paper, claim, as_of)
     if source is None:
         reason = "The library has no text of the cited paper, so that the claim was not compared."

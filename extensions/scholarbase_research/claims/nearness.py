@@ -5,19 +5,22 @@ from __future__ import annotations
 from functools import lru_cache
 
 from scholarbase.encoders import Encoder, document_text, open_encoder
+from scholarbase.encoders.registry import PACKAGED_FOLDER
 from scholarbase.models.encoders import PACKAGED
 from scholarbase.models.papers import Paper
 from scholarbase_research.claims.comparison import content_stems, content_words
 
 
-def nearness(claim: str, paper: Paper) -> float:
+def nearness(claim: str, paper: Paper, encoder: Encoder | None = None) -> float:
     """How near a claim is to the title and abstract of a paper, from 0 to 1.
 
     The mean of three parts: the cosine of both vectors, the share of the claim's words that title, abstract and names
     of the authors have, and the mean cosine of each word of the title with the nearest word of the claim. The vectors
-    are those of the packaged encoder, so that the number is the same in each library.
+    are those of the packaged encoder, so that the number is the same in each library. ``encoder``, an open one, is used
+    if it is this one.
     """
-    encoder = _encoder()
+    if encoder is None or getattr(encoder, "folder", None) != PACKAGED_FOLDER.resolve():
+        encoder = packaged_encoder()
     title = paper.title or ""
     text = document_text(title, paper.abstract)
     names = " ".join(author.name for author in paper.authors or ())
@@ -33,5 +36,5 @@ def nearness(claim: str, paper: Paper) -> float:
 
 
 @lru_cache(maxsize=1)
-def _encoder() -> Encoder:
+def packaged_encoder() -> Encoder:
     return open_encoder(PACKAGED)

@@ -10,6 +10,7 @@ from scholarbase.errors import InvalidRequest
 from scholarbase.tools import Tools
 from scholarbase_research.claims import check_claim
 from scholarbase_research.claims.comparison import compare_claim
+from scholarbase_research.claims.nearness import nearness, packaged_encoder
 from tests.conftest import serving_in_thread
 from tests.fulltexts import ABSTRACT_ONLY, SORTING, SORTING_TEXT
 
@@ -75,9 +76,12 @@ def test_nothing_found_is_not_false(sample: Library) -> None:
 def test_a_paraphrase_is_nearer_to_its_paper_than_to_another(sample: Library) -> None:
     """Neither has a sentence with the words of the claim."""
     claim = "Gauge theory on a plane behaves like strings."
+    packaged_encoder.cache_clear()
     right, other = (check_claim(sample, claim, name) for name in (PAPER, "arXiv:hep-ph/9305208"))
     assert {right.label, other.label} == {"not_found"}
-    assert right.nearness is not None
+    assert packaged_encoder.cache_info().currsize == 0, "the library has it"
+    assert right.paper is not None
+    assert right.nearness == nearness(claim, right.paper)
     assert other.nearness is not None
     assert 1 >= right.nearness > 2 * other.nearness >= 0
     assert check_claim(sample, "It is so.", PAPER).nearness == 0
