@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from scholarbase.encoders.base import Encoder
-from scholarbase.errors import EncoderError
-from scholarbase.extensions import added_names
+from scholarbase.errors import EncoderError, ScholarBaseError
+from scholarbase.extensions import FAILURES, added_names, reason
 from scholarbase.models.encoders import PACKAGED
 
 API_KEY_VARIABLE: Final = "SCHOLARBASE_ENCODER_API_KEY"
@@ -97,4 +97,12 @@ def open_added(kind: Literal["encoders", "rerankers"], name: str, device: str | 
             f"{name!r} is not a folder, and no installed extension opens the scheme {scheme!r} (schemes of extensions: "
             f"{schemes}): give a model's folder, its name on the hub such as BAAI/bge-m3, or a URL."
         )
-    return added[scheme](rest, device)
+    try:
+        return added[scheme](rest, device)
+    except ScholarBaseError:
+        raise
+    except FAILURES as error:
+        raise EncoderError(
+            f"The extension that opens the scheme {scheme!r} failed to open {name!r} ({reason(error)}): update the "
+            "extension, or use another model."
+        ) from error

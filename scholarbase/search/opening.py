@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import NoneType
 from typing import Any, Final
 
 import orjson
@@ -13,7 +14,7 @@ import orjson
 from scholarbase.encoders import Encoder, open_encoder
 from scholarbase.encoders.computed import QueryVectors
 from scholarbase.encoders.probe import check_probe, check_spec
-from scholarbase.errors import EncoderError, InvalidRequest, LibraryCorrupt, VectorIndexError
+from scholarbase.errors import EncoderError, InvalidRequest, LibraryCorrupt, RerankerError, VectorIndexError
 from scholarbase.extensions import added_names, missing
 from scholarbase.indexes.catalog import FILE_NAME as CATALOG
 from scholarbase.indexes.catalog import Catalog
@@ -215,16 +216,35 @@ def open_rerankers(rerankers: Mapping[str, str | Reranker] | None, settings: Set
     opened: dict[str, Reranker] = {}
     try:
         for name, source in ((settings.rerankers or {}) if rerankers is None else rerankers).items():
-            opened[name] = (
+            reranker = (
                 open_reranker(name, source, device=settings.device, api_key=key)
                 if isinstance(source, str)
                 else source
             )
+            _check_reranker(name, reranker)
+            opened[name] = reranker
     except BaseException:
         for reranker in opened.values():
             reranker.close()
         raise
     return opened
+
+
+def _check_reranker(name: str, reranker: object) -> None:
+    """Raises RerankerError: it lacks a part of the protocol, or has a value of another type."""
+    weight = getattr(reranker, "weight", 1.0)
+    for part, is_right, wanted in (
+        ("name", isinstance(getattr(reranker, "name", None), str), "a text"),
+        ("fingerprint", isinstance(getattr(reranker, "fingerprint", 0), str | NoneType), "a text or None"),
+        ("weight", isinstance(weight, int | float) and 0 <= weight <= 1, "a number from 0 to 1"),
+        ("score", callable(getattr(reranker, "score", None)), "a function"),
+        ("close", callable(getattr(reranker, "close", None)), "a function"),
+    ):
+        if not is_right:
+            value = repr(getattr(reranker, part)) if hasattr(reranker, part) else "missing"
+            raise RerankerError(
+                f"The reranker {name!r} cannot be used. Its {part} is {value}: mend it, so that it is {wanted}."
+            )
 
 
 def stored_encoder(path: Path) -> dict[str, Any]:

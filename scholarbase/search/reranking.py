@@ -22,6 +22,7 @@ import numpy.typing as npt
 from scholarbase.deadlines import DEADLINE, check, time_limit
 from scholarbase.encoders import document_text
 from scholarbase.errors import Cancelled, RerankerError, TimeLimit
+from scholarbase.extensions import FAILURES
 from scholarbase.indexes.catalog import Catalog
 from scholarbase.indexes.vectors.base import ScoredId
 from scholarbase.models.responses import FailedLeg, LegExplanation
@@ -179,16 +180,17 @@ class Reranking:
             TimeLimit, Cancelled: as :meth:`.Reranker.score`.
         """
         source = f"The reranker {name!r}"
+        check(*RERANKING)
         try:
             with np.errstate(over="ignore"):  # infinite, which is an error below
-                scores = np.asarray(self._rerankers[name].score(text, texts), dtype=np.float32)
+                scores = np.asarray(self._rerankers[name].score(text, list(texts)), dtype=np.float32)
         except (TimeLimit, Cancelled):
             raise
         except RerankerError as error:
             if error.public is not None:
                 error.public = f"{source} failed. {error.public}"
             raise
-        except Exception as error:
+        except FAILURES as error:
             failed = RerankerError(
                 f"{source} failed to score {len(texts)} texts ({type(error).__name__}: {error}): mend it, or leave "
                 "rerank out."

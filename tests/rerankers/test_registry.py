@@ -58,7 +58,11 @@ class SharedWords:
 
 class Words(Extension):
     def rerankers(self) -> dict[str, Callable[..., Any]]:
-        return {"words": SharedWords}
+        return {"words": SharedWords, "broken": _broken}
+
+
+def _broken(name: str, device: str | None) -> Any:
+    raise OSError(f"{name} is gone")
 
 
 def test_an_extension_opens_the_locations_of_its_scheme(
@@ -79,6 +83,8 @@ def test_an_extension_opens_the_locations_of_its_scheme(
 
 def test_an_unknown_scheme_is_an_error_that_lists_those_of_extensions(extension: Callable[..., None]) -> None:
     extension(Words)
-    sentence = r"cannot be opened\. 'letters:x' is not a folder, .*\(schemes of extensions: words\)"
+    sentence = r"cannot be opened\. 'letters:x' is not a folder, .*\(schemes of extensions: broken, words\)"
     with pytest.raises(RerankerError, match=sentence):
         open_reranker("mine", "letters:x")
+    with pytest.raises(RerankerError, match=r"failed to open 'broken:x' \(OSError: x is gone\): update"):
+        open_reranker("mine", "broken:x")

@@ -13,6 +13,7 @@ import pytest
 from starlette.responses import Response
 
 from scholarbase.client import Client
+from scholarbase.deadlines import DEADLINE
 from scholarbase.errors import InvalidRequest, RerankerError, TimeLimit
 from scholarbase.models.papers import Paper
 from scholarbase.models.requests import SearchRequest
@@ -207,6 +208,15 @@ class Wrong(Constant):
         return scores
 
 
+def _ends_the_process(texts: Sequence[str]) -> Any:
+    raise SystemExit(3)
+
+
+def _grows(texts: Sequence[str]) -> Any:
+    texts.append("more")  # type: ignore[attr-defined]
+    return np.zeros(len(texts))
+
+
 WRONG: dict[str, tuple[Callable[[Sequence[str]], Any], str]] = {
     "few": (
         lambda texts: np.zeros(len(texts) - 1),
@@ -220,6 +230,8 @@ WRONG: dict[str, tuple[Callable[[Sequence[str]], Any], str]] = {
     "none": (lambda texts: None, "returned scores of the shape"),
     "words": (list, r"failed to score \d+ texts \(ValueError: "),
     "key": (lambda texts: {}[0], r"failed to score \d+ texts \(KeyError: 0\): mend it"),
+    "exit": (_ends_the_process, r"failed to score \d+ texts \(SystemExit: 3\): mend it"),
+    "grows": (_grows, "returned scores of the shape"),
 }
 
 
@@ -255,6 +267,20 @@ def test_a_slow_reranker_ends_at_the_time_limit(
         "rerank",
         "Reranking was stopped at the time limit of 0.5 s: use a smaller rerank_depth, or leave rerank out.",
     )
+
+
+def test_what_is_named_while_a_reranker_runs(path: Path) -> None:
+    running = []
+
+    def score(texts: Sequence[str]) -> Any:
+        deadline = DEADLINE.get()
+        assert deadline is not None
+        running.append(deadline.running[0])  # what a server names that does not wait any longer
+        return np.zeros(len(texts))
+
+    with Library.open(path, encoder="none", rerankers={"slow": Wrong(score)}) as library:
+        library.search(Q, mode="sparse", rerank="slow", timeout=600)
+    assert running == ["Reranking"]
 
 
 def test_clients_saw_the_address_and_the_response_of_a_reranking_service(
@@ -295,8 +321,21 @@ def test_a_reranker_that_cannot_be_opened_ends_the_opening(path: Path, model: Pa
     ):
         Library.open(path, encoder="none", rerankers=rerankers)
     assert closed == ["constant"]
+    wrong: list[tuple[str, Any, str]] = [
+        ("weight", -1, "is -1: mend it, so that it is a number from 0 to 1"),
+        ("weight", float("nan"), "is nan"),
+        ("weight", "0.5", "is '0.5'"),
+        ("name", None, "is None: mend it, so that it is a text"),
+        ("close", None, "is None: mend it, so that it is a function"),
+    ]
+    for part, value, message in wrong:
+        second = Constant()
+        setattr(second, part, value)
+        with pytest.raises(RerankerError, match=rf"'second' cannot be used\. Its {part} {message}"):
+            Library.open(path, encoder="none", rerankers={"first": Closing(), "second": second})
+    assert closed == ["constant"] * 6
     Library.open(path, encoder="none", rerankers={"first": Closing()}).close()
-    assert closed == ["constant"] * 2
+    assert closed == ["constant"] * 7
 
 
 # -- over HTTP, in commands and in evaluations -----------------------------------------------------------
