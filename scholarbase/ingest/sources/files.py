@@ -36,6 +36,8 @@ _CHUNK: Final = 1 << 18
 _HASHED_AT_ONCE: Final = 1 << 20
 _JSON: Final = frozenset(Dataset) - OWN
 _SHOWN: Final = 300
+ZIP: Final = b"PK\x03\x04"
+"""How ZIP archives begin. Those without compression have readable lines, but not all of them whole."""
 _JSON_START: Final = re.compile(rb"\s*(?:\{|\[\s*(?:$|[]{[]))")
 MAX_WHOLE: Final = 100_000_000
 """Bytes of a file of BibTeX or RIS, which are read as a whole: about 50,000 entries with abstracts."""
@@ -268,17 +270,15 @@ def _source_file(path: Path, name: str, columns: Columns) -> SourceFile:
     if path.suffix.lower() == ".parquet" or _starts(path, tables.MAGIC):
         return _table(path, name)
     with closing(open_lines(path)) as lines:
-        first = next((line for _, line in lines), None)
-        if first is None:
-            raise SourceError(f"{path} is empty: leave it out, or export it again.")
+        first = _first_line(path, (line for _, line in lines))
         document = _document(path, first, columns)
         form: Form = "lines" if document is None else "document"
         if document is None:
             dataset = detect(chain([first], (line for _, line in lines)), path.name, columns)
         else:
             dataset = document[0]
-    if dataset not in _JSON and first.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        raise SourceError(f"{path} is in UTF-16: save it as UTF-8.")
+    if dataset not in _JSON and (encoding := _wide_encoding(first)) is not None:
+        raise SourceError(f"{path} is in {encoding}: save it as UTF-8.")
     if dataset is None and path.suffix.lower() == ".bib":
         dataset = Dataset.BIBTEX  # a long comment may come before the first entry
     if dataset is None:
@@ -298,6 +298,26 @@ def _source_file(path: Path, name: str, columns: Columns) -> SourceFile:
     return SourceFile(path, name, dataset, path.stat().st_size, form)
 
 
+def _first_line(path: Path, lines: Iterator[bytes]) -> bytes:
+    """The first line of a file. Raises SourceError: it has none, or is an archive."""
+    first = next(lines, None)
+    if first is None:
+        raise SourceError(f"{path} is empty: leave it out, or export it again.")
+    if first.startswith(ZIP):
+        raise SourceError(f"{path} is a ZIP archive: unpack it, and give its files.")
+    return first
+
+
+def _wide_encoding(first: bytes) -> str | None:
+    """UTF-16 or UTF-32, by the mark at the start of a file's first line, or by its zeros."""
+    if first.startswith((codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)):
+        return "UTF-32"
+    if first.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return "UTF-16"
+    zeros = first.count(0) / len(first) if first.strip(b"\0\r\n ") else 0
+    return None if zeros < 0.25 else "UTF-16" if zeros < 0.6 else "UTF-32"  # of ASCII they are 0.5 and 0.75
+
+
 def _no_source(path: Path, first: bytes, keys: str | None) -> SourceError:
     """The error of a file with this first line; ``keys`` are those of the first record of a JSON document."""
     if keys is not None:
@@ -308,7 +328,11 @@ def _no_source(path: Path, first: bytes, keys: str | None) -> SourceError:
             "author), or a list of papers with titles were expected. Leave it out, or name its keys with --columns "
             "title=NAME."
         )
+    if first.lstrip().startswith(b"{") and not _is_utf8(first):
+        return SourceError(f"{path} is not valid UTF-8: save it as UTF-8.")
     if path.suffix.lower() in (".csv", ".tsv"):
+        if b"\r" in first.rstrip(b"\r\n"):
+            return SourceError(f"{path} has lines that end with CR alone: save it with LF or CRLF.")
         line = first[:_SHOWN].decode("utf-8", "replace")
         return SourceError(
             f"{path} has no column of titles: its first line is {line!r}. Give the column's name with "
@@ -321,6 +345,14 @@ def _no_source(path: Path, first: bytes, keys: str | None) -> SourceError:
         f"CSV or JSON lines with titles{others}. Leave it out, download it again, or name its columns with "
         "--columns title=NAME."
     )
+
+
+def _is_utf8(line: bytes) -> bool:
+    try:
+        line.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _check_columns(path: Path, columns: Columns) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 import pytest
 from hypothesis import given
@@ -147,8 +148,18 @@ def test_other_encodings_than_utf_8(tmp_path: Path) -> None:
     table = written(tmp_path / "latin.csv", "title,year\nÜber alles,2001\nPlain,2002\n".encode("latin-1"))
     assert [record.title for record in papers(table)] == ["Plain"]
     assert rejects(table) == [(2, "bad-unicode")]
-    with pytest.raises(SourceError, match="is in UTF-16: save it as UTF-8"):
-        discover([written(tmp_path / "wide.csv", "title,year\nA,2001\n".encode("utf-16"))])
+    for encoding in ("utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-le"):
+        for name, content in (("wide.csv", "title,year\nA,2001\n"), ("wide.bib", text)):
+            with pytest.raises(SourceError, match=f"is in {encoding[:6].upper()}: save it as UTF-8"):
+                discover([written(tmp_path / name, content.encode(encoding))])
+    with pytest.raises(SourceError, match=r"latin\.jsonl is not valid UTF-8"):
+        discover([written(tmp_path / "latin.jsonl", '{"title": "Über alles"}\n'.encode("latin-1"))])
+    with pytest.raises(SourceError, match=r"mac\.csv has lines that end with CR alone: save it with LF"):
+        discover([written(tmp_path / "mac.csv", b"title,year\rA,2001\r")])
+    with ZipFile(tmp_path / "stored.zip", "w") as archive:  # whose lines could be read without unpacking it
+        archive.writestr("a.jsonl", '{"title": "A"}\n{"title": "B"}\n')
+    with pytest.raises(SourceError, match=r"stored\.zip is a ZIP archive: unpack it"):
+        discover([tmp_path / "stored.zip"])
     marked = written(tmp_path / "marked.csv", "title,year\nÜber alles,2001\n".encode("utf-8-sig"))
     assert [record.title for record in papers(marked)] == ["Über alles"]
 
