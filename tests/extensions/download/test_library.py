@@ -123,6 +123,12 @@ def test_a_file_that_changed_is_not_joined_with_the_old_one(host: Host, tmp_path
     assert host.web.sent - sent < 60_200  # downloaded once
 
 
+def test_a_part_of_an_unknown_file_is_not_continued(host: Host, tmp_path: Path) -> None:
+    (tmp_path / "papers.tar.zst.part").write_bytes(bytes(30_000))
+    assert host.download(tmp_path).read_bytes() == BODY
+    assert host.web.sent < 60_200  # downloaded once
+
+
 def test_a_body_without_an_end_filled_the_disk(host: Host, tmp_path: Path) -> None:
     host.body = BODY * 2
     host.claimed = -1

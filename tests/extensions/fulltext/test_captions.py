@@ -21,6 +21,7 @@ def test_labels_have_one_form() -> None:
         "Figures",
         "Table of contents",
         "Figure it out.",
+        "Figure i shows",
         "Tabular 3.",
     ],
 )

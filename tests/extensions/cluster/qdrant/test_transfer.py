@@ -3,6 +3,7 @@
 import time
 from collections.abc import Iterator
 from contextlib import closing
+from pathlib import Path
 from threading import Timer
 
 import numpy as np
@@ -10,7 +11,8 @@ import pytest
 from qdrant_client import models
 
 from scholarbase.errors import VectorIndexError
-from scholarbase.indexes.vectors.base import BM25, DENSE
+from scholarbase.indexes.vectors.base import BM25, DENSE, Payload, SparseVector, VectorConfig, VectorPoint
+from scholarbase.indexes.vectors.edge import EdgeWriter
 from scholarbase.indexes.vectors.index import EdgeIndex
 from scholarbase_cluster.qdrant import replicas, transfer, upload
 from scholarbase_cluster.qdrant.collection import Collection, aliases
@@ -50,6 +52,29 @@ def test_a_loaded_server_has_the_points_of_the_shard(edge: EdgeIndex, nodes: Nod
         assert (mine.dense is None) == (theirs.dense is None)
         if mine.dense is not None and theirs.dense is not None:
             assert mine.dense.tobytes() == theirs.dense.tobytes()
+
+
+@pytest.mark.slow
+def test_vectors_far_from_unit_length_are_stored_with_the_same_bits(
+    tmp_path: Path, nodes: Nodes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rounded to float16, some of few dimensions are so far from unit length that scaling changes their numbers."""
+    monkeypatch.setattr(transfer, "BATCH", 500)
+    random = np.random.default_rng(7)
+    config = VectorConfig(dimensions=3)
+    writer = EdgeWriter.open(tmp_path / "vectors", config)
+    vectors = random.standard_normal((2000, 3)).astype(np.float32)
+    sparse = {BM25: SparseVector([1], [1.0])}
+    writer.upsert([VectorPoint(n, Payload(), vector, sparse) for n, vector in enumerate(vectors, start=1)])
+    writer.finish()
+    writer.close()
+    with closing(EdgeIndex.open(tmp_path / "vectors")) as shard:
+        stored = shard.dense_vectors(range(1, 2001))
+        scaled = [(v / np.linalg.norm(v)).astype(np.float16) for v in stored.values()]
+        assert any((s != v.astype(np.float16)).any() for s, v in zip(scaled, stored.values(), strict=True))
+        load_into_server(shard, nodes, "papers", SNAPSHOT, config)
+        found = ServerIndex.open(nodes, "papers", SNAPSHOT).dense_vectors(range(1, 2001))
+        assert all(found[n].tobytes() == vector.tobytes() for n, vector in stored.items())
 
 
 @pytest.mark.slow

@@ -8,7 +8,7 @@ import pytest
 from scholarbase.search.library import Library
 from scholarbase.trajectories.calls import read_trajectory
 from scholarbase_research.agents.policies import fused
-from tests.conftest import SAMPLE, run_cli, serving_in_thread
+from tests.conftest import SAMPLE, run_cli
 from tests.extensions.research.agents.test_react import END, SEARCH
 from tests.extensions.research.llm.model_server import in_order, model_server
 
@@ -65,18 +65,6 @@ def test_search_and_expansion(sample: Library, sample_library: Path, tmp_path: P
     assert [len(call.ids) for call in calls[3:6]] == [50, 50, 50]
     assert calls[-1].ids != calls[0].ids
     assert len(calls[-1].ids) == 20
-
-
-@pytest.mark.slow
-def test_a_server_gives_the_same_trajectory(sample: Library, sample_library: Path, tmp_path: Path) -> None:
-    queries = first_queries(tmp_path)
-    with serving_in_thread(sample) as url:
-        for name, place in (("here", ["--library", sample_library]), ("there", ["--url", url])):
-            options = ["--policy", "search-expand", "--out", tmp_path / name]
-            done = run_cli("agent", "run", queries, *options, *place)
-            assert done.returncode == 0, done.stderr
-    for name in ("trajectory.jsonl", "manifest.json"):
-        assert (tmp_path / "here" / name).read_bytes() == (tmp_path / "there" / name).read_bytes()
 
 
 def test_fusion_by_rank() -> None:

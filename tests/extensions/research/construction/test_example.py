@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT, run_cli
-from tests.extensions.research.construction.toy import toy_id
 
 
 def example() -> list[str]:
@@ -43,16 +42,3 @@ def test_the_example_runs_offline(
     failed = run_cli(*changed)
     assert failed.returncode == 25
     assert "has no reply of" in failed.stderr
-
-
-@pytest.mark.slow
-def test_the_command_line(toy_path: Path, tmp_path: Path) -> None:
-    questions = tmp_path / "questions.txt"
-    questions.write_text("alpha beta gamma\n")
-    command = ["construct", "answers", questions, "--library", toy_path, "--out", tmp_path / "out"]
-    options = ["--judge", "rule:words", "--rewrites", 0, "--depth", 2, "--hops", 1, "--json"]
-    done = run_cli(*command, *map(str, options))
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["questions"]["stops"] == {"no seed left": 1}
-    query = json.loads((tmp_path / "out" / "queries.jsonl").read_text())
-    assert {f"arXiv:{one}" for one in query["answer_arxiv_ids"]} == {toy_id("S1"), toy_id("P1")}

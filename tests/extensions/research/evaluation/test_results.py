@@ -18,6 +18,7 @@ from scholarbase_research.evaluation.measures import evaluate
 from scholarbase_research.evaluation.results import read_results
 from scholarbase_research.evaluation.run_data import Run
 from scholarbase_research.evaluation.runs import read_run
+from tests import tables
 from tests.conftest import json_lines, run_cli
 from tests.fulltexts import metadata
 
@@ -144,16 +145,9 @@ def test_an_array_and_packed_lines_are_read(parsing: Library, tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        ({"results": []}, "line 1 has no query_id and no query"),
-        ({"query_id": "q9", "results": []}, "query_id 'q9', which is not in the query set"),
-        ({"query": "Which?", "results": []}, "is not a query of the query set"),
-        ({"query_id": "q1"}, "results must be a list"),
-        ({"query_id": "q1", "results": [{"title": " "}]}, "result 1 has no id of a paper and no title"),
-        ({"query_id": "q1", "results": ["title"]}, "result 1 is 'title', and must be an object"),
-        ({"query_id": "q1", "results": [{"url": "https://example.org"}]}, "no id of a paper and no title"),
+        *tables.rows("results-broken"),
         ({"query_id": "q1", "results": [{"title": "x" * 5000}]}, "5,000 characters"),
         ({"query_id": "q1", "results": [{"title": "x"}] * 10_001}, "at most 10,000"),
-        ("text", "it is a text"),
     ],
 )
 def test_invalid_lines_are_refused(parsing: Library, tmp_path: Path, row: Any, message: str) -> None:

@@ -106,14 +106,6 @@ def _start(tokens: int, options: Options) -> Any:
 
 
 @pytest.mark.slow
-def test_the_same_seed_gives_the_same_bytes(tmp_path: Path, trained: Path) -> None:
-    train(lambda: PAPERS, tmp_path / "again", SMALL)
-    assert contents(tmp_path / "again") == contents(trained)
-    train(lambda: PAPERS, tmp_path / "other", Options(**(SMALL.to_dict() | {"seed": 1})))
-    assert contents(tmp_path / "other")["model.safetensors"] != contents(trained)["model.safetensors"]
-
-
-@pytest.mark.slow
 def test_stopped_at_any_write_and_resumed_it_gives_the_same_bytes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

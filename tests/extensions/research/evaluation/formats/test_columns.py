@@ -11,6 +11,7 @@ from scholarbase import files
 from scholarbase.errors import QueryFileError
 from scholarbase_research.evaluation.formats import read_queries
 from scholarbase_research.evaluation.queries import Answer, Query
+from tests import tables
 
 GOOD = {"query_id": "a", "query": "serving language models", "answers": ["2309.06180"]}
 
@@ -65,29 +66,10 @@ def test_a_text_over_two_lines_does_not_shift_the_numbers_of_lines(tmp_path: Pat
         read_queries(path)
 
 
-BROKEN: list[tuple[str, Any, str]] = [
-    ("no JSON", '{"query_id": "b", ', "line 2: it is not valid JSON"),
-    ("no object", ["b"], "line 2: it is a list, and must be a JSON object"),
-    ("null", None, "line 2: it is null"),
-    ("no id", {"query": "q", "answers": ["2309.06180"]}, "line 2: it has no query_id or id"),
-    ("empty id", GOOD | {"query_id": " "}, "line 2: query_id is empty"),
-    ("no text", {"query_id": "b", "answers": ["2309.06180"]}, "line 2: it has no query or text"),
-    ("empty text", GOOD | {"query_id": "b", "query": " \n"}, "line 2: query is empty"),
-    ("long text", GOOD | {"query_id": "b", "query": "x" * 10_001}, "line 2: query has 10,001 characters: .* 10,000"),
-    ("duplicate id", GOOD, "line 2: the query id 'a' is also the id of line 1"),
-    ("no answers", {"query_id": "b", "query": "q"}, "line 2: it has no answers"),
-    ("an empty answer", GOOD | {"query_id": "b", "answers": [""]}, "line 2: answers contains an empty answer"),
-    ("only grade 0", GOOD | {"query_id": "b", "grades": [0]}, "line 2: it has no answer with a grade above 0"),
-    ("no id form", GOOD | {"query_id": "b", "answers": ["x y"]}, "line 2: answers: 'x y' is not a valid paper id"),
-    ("a damaged id", GOOD | {"query_id": "b", "answers": ["1910.0773"]}, "Perhaps arXiv:1910.07730 is"),
-    ("answer of wrong type", GOOD | {"query_id": "b", "answers": [7]}, "line 2: answers contains 7, and must contain"),
-    ("titles too few", GOOD | {"query_id": "b", "titles": ["1", "2"]}, "titles has 2 values for 1 answers"),
-    ("a grade that trec_eval read as 0", GOOD | {"query_id": "b", "grades": [2**63 - 1]}, "a grade is from"),
-    ("no date", GOOD | {"query_id": "b", "date": "2023-13"}, "date is '2023-13', and must be a date: YYYY"),
-    ("empty pool", GOOD | {"query_id": "b", "pool": []}, "line 2: pool is empty: list the candidates"),
-    ("an empty id in a pool", GOOD | {"query_id": "b", "pool": [""]}, "line 2: pool has an empty id"),
-    ("intent of a wrong type", GOOD | {"query_id": "b", "intent": 3}, "line 2: intent is 3, and must be a text"),
-]  # fmt: skip
+BROKEN = [
+    *tables.rows("query-lines-broken"),
+    ("long text", GOOD | {"query_id": "b", "query": "x" * 10_001}, "query has 10,001 characters: .* 10,000"),
+]
 
 
 def test_a_broken_line_is_named_and_can_be_left_out(tmp_path: Path) -> None:
@@ -114,20 +96,14 @@ def test_the_number_of_broken_lines_is_reported_with_the_first(tmp_path: Path) -
     assert note.endswith("line 14: it is null, and must be a JSON object, such as {...}. ...")
 
 
-WHOLE: list[tuple[str, str, str]] = [
-    ("empty", "", "is empty"),
-    ("unknown column", '{"query_id": "a", "query": "q", "answer": ["x"]}', "unknown column 'answer': .* 'answers'"),
-    ("unknown column in CSV", "query_id,query,anwsers\na,b,c\n", "unknown column 'anwsers'.* mean 'answers'"),
-    ("two columns of one name", "query_id,query,query\na,b,c\n", "two columns 'query'"),
-    ("two names of one column", "query_id,id,query\na,b,c\n", "both 'query_id' and 'id'"),
-    ("unrecognised keys", '{"name": "x", "size": 3}', "its line 1 has name, size. Known formats: ScholarQ"),
-    ("one object over several lines", json.dumps(GOOD, indent=1), "no readable line.* one JSON object per line"),
-    ("something else", "%PDF-1.4\n%abc\n", "unknown format: it begins with '%PDF-1.4'. Known formats: "),
-    ("broken array", '[{"query_id": "a",', "begins like a JSON array and is not valid JSON"),
-    ("an open quote", 'query_id,query,answers\na,"b,2309.06180\n', "is not valid CSV or TSV after line"),
-    ("markup", "<html><body>", "is markup without TREC topics"),
-    ("qrels alone", "301 0 arXiv:2309.06180 1\n", "contains TREC qrels: give the topics file"),
-]  # fmt: skip
+WHOLE = [
+    *tables.rows("query-files-broken"),
+    (
+        "one object over several lines",
+        json.dumps(GOOD, indent=1),
+        "no readable line.* one JSON object per line",
+    ),
+]
 
 
 def test_an_invalid_file_is_an_error(tmp_path: Path) -> None:
