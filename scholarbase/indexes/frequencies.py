@@ -123,14 +123,21 @@ class FrequencyCounter:
         self._write_buffer()
         bounds = np.linspace(0, 2**32, _PARTS + 1).astype(np.int64)
         bounds[0] = ANY_TERM
+        files = [
+            (np.load(keys, mmap_mode="r"), np.load(counts, mmap_mode="r")) for keys, counts in self._files
+        ]
         for first, end in zip(bounds[:-1] << _MONTH_BITS, bounds[1:] << _MONTH_BITS, strict=True):
-            yield from self._part(first, end)
+            yield from self._part(files, first, end)
 
-    def _part(self, first: np.int64, end: np.int64) -> Iterator[tuple[int, int, int]]:
+    def _part(
+        self,
+        files: list[tuple[npt.NDArray[np.int64], npt.NDArray[np.uint32]]],
+        first: np.int64,
+        end: np.int64,
+    ) -> Iterator[tuple[int, int, int]]:
         """The rows whose keys are in a range that has all months of its terms."""
         parts: list[tuple[npt.NDArray[np.int64], npt.NDArray[np.uint32]]] = []
-        for keys_path, counts_path in self._files:
-            keys, counts = np.load(keys_path, mmap_mode="r"), np.load(counts_path, mmap_mode="r")
+        for keys, counts in files:
             start, stop = np.searchsorted(keys, [first, end])
             parts.append((np.array(keys[start:stop]), np.array(counts[start:stop])))
         if not parts:
