@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, ValidationError
 from pydantic_core import PydanticCustomError
-from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
 from scholarbase.errors import InvalidRequest
 from scholarbase.models.checks import shown
@@ -43,6 +43,18 @@ class ClientSettings(BaseSettings):
     """The settings of a client, which ignores all others."""
 
     model_config = SettingsConfigDict(env_prefix=PREFIX, extra="ignore", frozen=True)
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        *files: PydanticBaseSettingsSource,
+        **more: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Arguments and the environment. Looking for files of settings, which there are none, takes as long again."""
+        return init_settings, env_settings
 
     url: str = Field("http://127.0.0.1:8000", description="The server that the client sends requests to.")
     api_key: SecretStr | None = Field(None, description="The key that the client sends.")
