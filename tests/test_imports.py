@@ -81,12 +81,14 @@ def test_the_picture_has_every_part_once() -> None:
 
 
 def test_a_part_imports_only_what_it_may() -> None:
+    """And no extension."""
     for path in sorted(PACKAGE.rglob("*.py")):
         own = path.relative_to(PACKAGE).with_suffix("").parts[0]
         if own != "__init__":
             assert own in MAY, f"{own} is not in the picture of docs/how-it-works.md: give it a place there"
-            used = {part(module) for module in imports(path) if module.startswith("scholarbase.")}
-            outside = used - {own, "__version__"} - MAY[own]
+            modules = [module for module in imports(path) if module.startswith("scholarbase")]
+            assert not [module for module in modules if module.startswith("scholarbase_")], path
+            outside = {part(module) for module in modules} - {"", own, "__version__"} - MAY[own]
             assert not outside, f"{path} imports {sorted(outside)}"
 
 

@@ -47,6 +47,7 @@ def test_threads_get_their_own_vectors(minilm: SentenceTransformersEncoder) -> N
         np.testing.assert_allclose(vector, alone[index % len(TEXTS)], atol=1e-6)
 
 
+@pytest.mark.slow
 def test_prompts_of_the_model_are_used(minilm_folder: Path, tmp_path: Path) -> None:
     """A model with the prompt "query: " gets it before queries and not before documents."""
     folder = shutil.copytree(minilm_folder, tmp_path / "with-prompts")

@@ -78,11 +78,6 @@ def test_no_extension_imports_another() -> None:
         assert ours <= may, path
 
 
-def test_the_core_imports_no_extension() -> None:
-    for path in (ROOT / "scholarbase").rglob("*.py"):
-        assert not [module for module in imports(path) if module.startswith("scholarbase_")], path
-
-
 @pytest.mark.slow
 def test_what_is_optional_is_imported_where_it_is_used() -> None:
     clusters = EXTENSIONS / "scholarbase_cluster" / "qdrant"

@@ -181,9 +181,11 @@ def test_an_id_without_its_paper_is_that_of_an_entry_without_ids(tmp_path: Path)
 REAL = arxiv("2101.00001", "Counting the trees of a forest")
 
 
-@pytest.mark.parametrize(
-    ("title", "author"),
-    [
+NUMBERS = [f"2101.{number:05d}" for number in range(10)]
+
+
+def test_records_of_one_paper_join_and_arxiv_keeps_its_id_from_others(tmp_path: Path) -> None:
+    same = [
         ("Counting the trees of a forest", "A. Bell"),
         ("Counting the Trees of a Forest.", ""),
         ("Counting trees of forests", "A. Bell"),
@@ -191,29 +193,29 @@ REAL = arxiv("2101.00001", "Counting the trees of a forest")
         ("Enumeration in woods", "Ann Bell"),
         ("Enumeration in woods", "Carl Dee"),
         ("Counting the trees of a forest", "Somebody Else"),
-    ],
-)
-def test_records_of_one_paper_join(title: str, author: str, tmp_path: Path) -> None:
-    manifest = build(tmp_path, arxiv=[REAL], papers=[s2(7, title, author, ArXiv="2101.00001")])
-    assert (manifest.counts["papers"], manifest.counts["arxiv_joined"]) == (1, 1)
-    assert manifest.counts["conflicts"] == 0
-    assert papers(tmp_path) == {"arXiv:2101.00001": title}
-
-
-@pytest.mark.parametrize(
-    ("title", "author"),
-    [("The price of tea in China", "Somebody Else"), ("The price of tea in China", ""), ("Trees", "B. Else")],
-)
-def test_arxiv_keeps_its_id(title: str, author: str, tmp_path: Path) -> None:
-    manifest = build(
-        tmp_path, arxiv=[REAL], papers=[s2(7, title, author, ArXiv="2101.00001", DOI="10.1000/tea")]
-    )
-    counts = manifest.counts
-    assert (counts["papers"], counts["arxiv_joined"], counts["conflicts"]) == (2, 0, 1)
-    assert papers(tmp_path) == {"arXiv:2101.00001": REAL["title"], "CorpusId:7": title}
-    assert titles(tmp_path, "DOI:10.1000/tea") == [title]
-    [conflict] = conflicts(tmp_path)
-    assert (conflict["file"], conflict["line"]) == ("arxiv.jsonl", 1)
+    ]
+    others = [
+        ("The price of tea in China", "Somebody Else"),
+        ("The price of tea in China", ""),
+        ("Trees", "B. Else"),
+    ]
+    records = [
+        s2(number, title, author, ArXiv=NUMBERS[number - 1], DOI=f"10.1000/{number}")
+        for number, (title, author) in enumerate([*same, *others], 1)
+    ]
+    counts = build(tmp_path, arxiv=[REAL | {"id": number} for number in NUMBERS], papers=records).counts
+    assert (counts["papers"], counts["arxiv_joined"], counts["conflicts"]) == (13, 7, 3)
+    titles_of = [title for title, _ in same] + [REAL["title"]] * 3
+    assert papers(tmp_path) == {
+        **{f"arXiv:{number}": title for number, title in zip(NUMBERS, titles_of, strict=True)},
+        **{f"CorpusId:{number}": title for number, (title, _) in enumerate(others, 8)},
+    }
+    assert titles(tmp_path, *(f"DOI:10.1000/{number}" for number in range(8, 11))) == [
+        title for title, _ in others
+    ]
+    assert {(one["file"], one["line"]) for one in conflicts(tmp_path)} == {
+        ("arxiv.jsonl", line) for line in (8, 9, 10)
+    }
 
 
 def test_the_record_that_arxiv_confirms_keeps_the_id(tmp_path: Path) -> None:
@@ -246,28 +248,23 @@ def test_all_dois_of_a_record_name_its_paper_and_join_it(tmp_path: Path) -> None
     assert titles(tmp_path, *names) == [REAL["title"]] * 4
 
 
-@pytest.mark.parametrize(
-    ("stored", "names"),
-    [
+def test_requests_take_the_ids_that_records_have(tmp_path: Path) -> None:
+    cases = [
         ("10.1145/2925416 10.1109/CCC.2012.36", ("10.1145/2925416", "10.1109/CCC.2012.36")),
         ("10.1016/j.dam.2012.12.006.", ("10.1016/j.dam.2012.12.006", "10.1016/j.dam.2012.12.006.")),
-        (
-            "doi.org/10.1186/s12874-018-0541-7",
-            ("10.1186/s12874-018-0541-7", "doi.org/10.1186/s12874-018-0541-7"),
-        ),
+        ("doi.org/10.1186/s12874-018-0541-7", ("10.1186/s12874-018-0541-7", "doi.org/10.1186/s12874-018-0541-7")),
         ("10.1000/x%3Cy%3E.2", ("10.1000/x<y>.2", "10.1000/x%3Cy%3E.2", "info:doi/10.1000/x%3Cy%3E.2")),
-    ],
-)
-def test_requests_take_the_ids_that_records_have(stored: str, names: tuple[str, ...], tmp_path: Path) -> None:
-    build(tmp_path, arxiv=[REAL | {"doi": stored}])
+    ]  # fmt: skip
+    build(tmp_path, arxiv=[REAL | {"id": NUMBERS[n], "doi": stored} for n, (stored, _) in enumerate(cases)])
     with Library.open(tmp_path / "library") as library:
-        for name in names:
-            assert library.paper(name).id == "arXiv:2101.00001", name
-            bibtex = f"@article{{a, title={{{REAL['title']}}}, author={{Bell, Ann}}, doi={{{name}}}}}"
-            for reference in (bibtex, name):
-                [checked] = library.check_references(reference).results
-                assert checked.status == "held", reference
-                assert getattr(checked.paper, "id", None) == "arXiv:2101.00001"
+        for number, (_, names) in zip(NUMBERS, cases, strict=False):
+            for name in names:
+                assert library.paper(name).id == f"arXiv:{number}", name
+                bibtex = f"@article{{a, title={{{REAL['title']}}}, author={{Bell, Ann}}, doi={{{name}}}}}"
+                for reference in (bibtex, name):
+                    [checked] = library.check_references(reference).results
+                    assert checked.status == "held", reference
+                    assert getattr(checked.paper, "id", None) == f"arXiv:{number}"
 
 
 # -- updates -------------------------------------------------------------------------------------------------
