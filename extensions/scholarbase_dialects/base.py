@@ -152,6 +152,7 @@ class Operation:
         calls: how many calls of a session the request is, such as the queries of a batch.
         papers: the most papers that the answer needs.
         short: whether the request takes a few milliseconds.
+        is_search: whether the request, or each of its parts, is one plain search without filters.
         form: whether the body of a POST has URL parameters, as HTML forms send them, and not JSON.
         recorded: whether a session records a request with this URL, of whose body nothing is known yet.
         parts: how the request is answered in parts, by ``answer``; None for a request that is answered at once.
@@ -165,6 +166,7 @@ class Operation:
     calls: Callable[[DialectRequest], int] = lambda request: 1
     papers: Callable[[DialectRequest], int] | int = 100
     short: bool = False
+    is_search: bool = False
     form: bool = False
     recorded: Callable[[DialectRequest], bool] = lambda request: True
     parts: Parts | None = None

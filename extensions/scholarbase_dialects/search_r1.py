@@ -115,7 +115,17 @@ DIALECT: Final = Dialect(
     "search-r1",
     "/retrieve",
     "Search-R1's retrieval server",
-    (Operation("POST", "", _retrieve, calls=_count, papers=_papers, parts=Parts(_split, _join)),),
+    (
+        Operation(
+            "POST",
+            "",
+            _retrieve,
+            calls=_count,
+            papers=_papers,
+            is_search=True,
+            parts=Parts(_split, _join),
+        ),
+    ),
     _error,
     {400: 422},
     alone="/retrieve",

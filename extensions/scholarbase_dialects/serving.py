@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
@@ -17,16 +17,17 @@ from starlette.responses import Response as HttpResponse
 from starlette.routing import BaseRoute, Match, Route, Router
 from starlette.types import Receive, Scope, Send
 
+from scholarbase.api.admission import FEW_PAPERS
 from scholarbase.api.holding import library_of
 from scholarbase.api.paths import is_below
 from scholarbase.api.problems import log_failure
 from scholarbase.api.recording import RECORDING, record, record_around, start_recording
-from scholarbase.api.responding import LARGE_BODY, large_response, loads, names_session, reserve
+from scholarbase.api.responding import LARGE_BODY, is_quick, large_response, loads, names_session, reserve
 from scholarbase.api.response_cache import key_of
 from scholarbase.api.session_headers import session_headers
 from scholarbase.errors import InvalidRequest, ScholarBaseError
 from scholarbase.models.checks import as_of_day
-from scholarbase.models.requests import MAX_KEYS
+from scholarbase.models.requests import MAX_KEYS, SearchBody
 from scholarbase.responses.sizing import estimate_tokens
 from scholarbase.sessions.recording import Recording, ReturnedPapers
 from scholarbase.tools.responding import CallResponse
@@ -39,6 +40,9 @@ AS_OF: Final = "X-ScholarBase-As-Of"
 """The request header with the date of all answers, as ``as_of`` of native requests."""
 IGNORED: Final = "X-ScholarBase-Ignored"
 """The response header with the parameters that had no effect."""
+
+_SEARCH: Final = SearchBody.of(q="text", syntax="plain")
+"""A request of an operation that is one search."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,10 +159,11 @@ async def _respond(operation: Operation, prefix: str, request: Request) -> HttpR
         papers = papers(asked)
     seed = library_of(request).seed
 
-    def key(asked: DialectRequest) -> Hashable:
-        return key_of(seed, "dialect", id(operation), as_of, request=asked)
+    def key(asked: DialectRequest) -> bytes:
+        route = prefix, operation.method, operation.path
+        return key_of(seed, "dialect", route, as_of, request=asked)
 
-    async def share(key: Hashable, run: Callable[[], Awaitable[_Answered]]) -> _Answered:
+    async def share(key: bytes, run: Callable[[], Awaitable[_Answered]]) -> _Answered:
         # A session records the papers of native calls. An operation without a tool may describe the server.
         if recording is not None or operation.tool is None:
             return await run()
@@ -172,7 +177,8 @@ async def _respond(operation: Operation, prefix: str, request: Request) -> HttpR
     else:
         parts = [replace(part, ignored={}) for part in operation.parts.split(asked)]
         known = recording is None and all(key(part) in request.app.state.responses for part in parts)
-        async with admission.in_parts(request, 0 if known else papers) as run_part:
+        quick = operation.is_search and papers <= FEW_PAPERS and is_quick(library_of(request), _SEARCH)
+        async with admission.in_parts(request, 0 if known else papers, quick=quick) as run_part:
             answers = [await share(key(part), partial(run_part, partial(run, part))) for part in parts]
         body = Body(operation.parts.join([answer.body for answer in answers]))
     for answer in answers:

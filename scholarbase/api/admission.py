@@ -38,7 +38,7 @@ TURN_SECONDS: Final = 0.02
 AVERAGED: Final = 8
 """About how many requests the average of their times counts."""
 RESERVED: Final = 2.0
-"""How many times the average time of such work must be left when a request gets its turn: it can end in time."""
+"""How many times the average time of such work must be left at a request's turn, and a tenth of its time limit."""
 GRACE: Final = 1.05
 """Work that cannot be interrupted has its response at this multiple of the time limit; it then runs on without one."""
 PAPERS_AT_ONCE: Final = 20_000
@@ -147,10 +147,10 @@ class Capacity:
         timer = None
         try:
             if until is not None and not wait.turn.done():
-                expected, ahead = self._expected(caller), self.waiting - 1
-                if ahead and expected > until - began:
+                expected, ahead, left = self._expected(caller), self.waiting - 1, until - began
+                if ahead and expected > left:
                     raise busy(ahead, self._what, expected)
-                most = max((until - began) / 2, until - began - RESERVED * self._seconds[caller[1]])
+                most = left - min(max(RESERVED * self._seconds[caller[1]], left / 10), left / 2)
                 timer = loop.call_later(most, self._refuse_late, wait, caller, most)
             await wait.turn
         except BaseException:
@@ -380,16 +380,16 @@ class Admission:
             return await self._in_thread(work, http, seconds, until, quick=short or quick)
 
     @asynccontextmanager
-    async def in_parts(self, http: Request, papers: int) -> AsyncIterator[Callable[..., Awaitable[Any]]]:
-        """Yields a function that runs the work of one part of a long request in a thread.
-
-        Each part is admitted by itself and has the whole time limit. The papers are those of all parts, from the first
-        to the end of the response. Raises as :meth:`execute`, of each part.
-        """
+    async def in_parts(
+        self, http: Request, papers: int, *, quick: bool = False
+    ) -> AsyncIterator[Callable[..., Awaitable[Any]]]:
+        """Yields a function that runs the work of one part of a request, ``quick`` or long, in a thread. Each part is
+        admitted by itself and has the whole time limit. The papers are those of all parts, from the first to the end of
+        the response. Raises as :meth:`execute`, of each part."""
         limit = self._limit
 
         async def run(work: Callable[[], T]) -> T:
-            return await self._in_thread(work, http, limit, monotonic() + limit, quick=False)
+            return await self._in_thread(work, http, limit, monotonic() + limit, quick=quick)
 
         async with self._client_of(http, papers, _arrival(http) + limit):
             yield run

@@ -88,8 +88,8 @@ def create_app(
             app.state.admission.start()
             on_start()
             yield
-        app.state.admission.close()
-        app.state.readiness.close()
+        for part in (app.state.admission, app.state.responses, app.state.readiness):
+            part.close()
         on_close()
         if sessions is not None:
             sessions.close()

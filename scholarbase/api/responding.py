@@ -162,7 +162,9 @@ class Call:
             )
         if recording is not None:
             request = apply_session(library, request, recording)
-        key = key_of(library.seed, self.run, self.compact, type(request).__qualname__, request=vars(request))
+        # A path leads to one call, or to that of a tool.
+        parts = (scope["method"], scope["path"], self.tool and self.tool.name, type(request).__qualname__)
+        key = key_of(library.seed, *parts, request=vars(request))
         response: CallResponse = await http.app.state.responses.get(
             key, lambda: self._execute(http, library, request, lambda: self._respond(library, request, None))
         )

@@ -7,19 +7,18 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Hashable
 from contextlib import suppress
 from hashlib import blake2b
+from pathlib import Path
 from typing import Any, Final, Protocol, TypeVar
 
 from prometheus_client import CollectorRegistry, Counter
 
+from scholarbase.api.response_sharing import ENTRY_BYTES, KEY_BYTES, SharedResponses
 from scholarbase.errors import Busy, Cancelled
 from scholarbase.settings import Settings
 
 MAX_BYTES: Final = 2**18
 """Bytes of a response that is kept: a hundred papers with their abstracts. A larger one takes the room of many, and is
 seldom asked for again."""
-ENTRY_BYTES: Final = 1024
-"""Bytes that a kept response takes besides its body, roughly."""
-_KEY_BYTES: Final = 16
 
 
 class Kept(Protocol):
@@ -38,60 +37,92 @@ class ResponseCache:
     def __init__(self, settings: Settings, registry: CollectorRegistry) -> None:
         self._size = settings.response_cache_mb * 2**20
         self._bytes = 0
-        self._responses: OrderedDict[Hashable, asyncio.Future[Any]] = OrderedDict()
-        """Those that are kept, and those of running requests; the least recently used first."""
+        self._kept: OrderedDict[bytes, Any] = OrderedDict()
+        """The least recently used first."""
+        self._running: dict[bytes, asyncio.Future[Any]] = {}
+        self._shared: SharedResponses | None = None
         requests = Counter(
             "scholarbase_response_cache",
-            "Requests that may be answered from the response cache: hit, shared (the response of an equal request that "
-            "was running) or miss.",
+            "Requests that may be answered from the response cache: hit (also in another process), shared (the "
+            "response of an equal request that was running in this one) or miss.",
             ("result",),
             registry=registry,
         )
-        self._hits, self._shared, self._misses = map(requests.labels, ("hit", "shared", "miss"))
+        self._hits, self._joined, self._misses = map(requests.labels, ("hit", "shared", "miss"))
 
-    def __contains__(self, key: Hashable) -> bool:
-        return key in self._responses and self._responses[key].done()
+    def share(self, path: Path) -> None:
+        """Share responses with the other workers of a server, through its first process, which listens at ``path``."""
+        self._shared = SharedResponses(path)
 
-    async def get(self, key: Hashable, run: Callable[[], Awaitable[K]]) -> K:
+    def close(self) -> None:
+        """Leave the other workers."""
+        if self._shared is not None and self._shared.transport is not None:
+            self._shared.transport.close()
+
+    def __contains__(self, key: bytes) -> bool:
+        return key in self._kept
+
+    async def get(self, key: bytes, run: Callable[[], Awaitable[K]]) -> K:
         """The kept response; else that of an equal request, if one is running; else that of ``run``.
 
         Raises what ``run`` raises, here or for the equal request. Where that was refused or cancelled, this one runs.
         """
         response: K
-        while (future := self._responses.get(key)) is not None:
-            result = self._hits if future.done() else self._shared
-            self._responses.move_to_end(key)
+        while (future := self._running.get(key)) is not None:
             with suppress(Busy, Cancelled):
                 response = await asyncio.shield(future)
-                result.inc()
+                self._joined.inc()
                 return response
-        self._misses.inc()
-        future = self._responses[key] = asyncio.get_running_loop().create_future()
+        if key in self._kept:
+            self._hits.inc()
+            self._kept.move_to_end(key)
+            response = self._kept[key]
+            return response
+        future = self._running[key] = asyncio.get_running_loop().create_future()
+        is_hit = False
         try:
-            response = await run()
+            response, is_hit = await self._shared_or(run, key)
         except BaseException as error:
-            del self._responses[key]
             # A future cannot raise CancelledError without being cancelled.
             future.set_exception(error if isinstance(error, Exception) else Cancelled("The request ended."))
             future.exception()  # retrieved, although perhaps nothing waits for it
             raise
+        finally:
+            del self._running[key]
+            (self._hits if is_hit else self._misses).inc()
         future.set_result(response)
-        self._bytes += _size(response)
-        if len(response.body) > MAX_BYTES or _size(response) > self._size:
-            self._remove(key)
-        while self._bytes > self._size:
-            self._remove(next(key for key, kept in self._responses.items() if kept.done()))
+        if _is_kept(response):
+            self._keep(key, response)
         return response
 
-    def _remove(self, key: Hashable) -> None:
-        self._bytes -= _size(self._responses.pop(key).result())
+    def _keep(self, key: bytes, response: Kept) -> None:
+        self._kept[key] = response
+        self._bytes += _size(response)
+        while self._bytes > self._size:
+            self._bytes -= _size(self._kept.popitem(last=False)[1])
+
+    async def _shared_or(self, run: Callable[[], Awaitable[K]], key: bytes) -> tuple[K, bool]:
+        """The response of another worker, else that of ``run``; and whether it is another's."""
+        if self._shared is None:
+            return await run(), False
+        return await self._shared.get(key, run, _is_kept)
 
 
 def _size(response: Kept) -> int:
     return len(response.body) + ENTRY_BYTES
 
 
-def key_of(seed: bytes, *parts: Hashable, request: object) -> Hashable:
-    """The key of a response: ``seed`` is :attr:`.Library.seed`, and ``parts`` are what runs the request."""
-    text = repr(request).encode("utf-8", "backslashreplace")
-    return seed, *parts, blake2b(text, digest_size=_KEY_BYTES).digest()
+def _is_kept(response: Kept) -> bool:
+    return len(response.body) <= MAX_BYTES
+
+
+def key_of(seed: bytes, *parts: Hashable, request: object) -> bytes:
+    """The key of a response, the same in all workers of a server.
+
+    Args:
+        seed: :attr:`.Library.seed`.
+        parts: what runs the request, in values that say the same in every worker, such as its path.
+        request: its content, whose ``repr`` says all that the response depends on.
+    """
+    text = repr((parts, request)).encode("utf-8", "backslashreplace")
+    return blake2b(text, key=seed, digest_size=KEY_BYTES).digest()

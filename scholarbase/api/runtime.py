@@ -11,6 +11,7 @@
     restarts            a byte for each worker that was replaced
     rates, *.db         rate limits and metrics over all workers
     encoder.sock        where the encoder listens that the workers share
+    responses.sock      where the first process listens for the responses that they share
 
 Files are replaced in one step. A process looks at them several times a second, which takes some microseconds.
 """
@@ -69,6 +70,7 @@ class Runtime:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.response_socket = path / "responses.sock"
         self._workers = path / "workers"
         self._workers.mkdir(exist_ok=True)
 

@@ -26,6 +26,7 @@ from prometheus_client import multiprocess, values
 from scholarbase.api.access.guard import check_access
 from scholarbase.api.access.rates import FILE_NAME, make_file
 from scholarbase.api.encoder_process import shared_encoder
+from scholarbase.api.response_sharing import sharing_responses
 from scholarbase.api.runtime import POLL_SECONDS, STARTING, Runtime, Target
 from scholarbase.api.session_folder import session_folder
 from scholarbase.api.swapping import Swaps
@@ -74,6 +75,7 @@ def serve(path: Path, settings: Settings, *, on_ready: Callable[[str], None] | N
             session_folder(settings, path) as of_workers,
             _runtime_folder(settings) as runtime,
             shared_encoder(folder, manifest, settings, runtime) as encoder,
+            sharing_responses(settings, runtime),
         ):
             runtime.publish((Target(folder, snapshot),))
             swaps = Swaps(path, runtime, settings, has_encoder=encoder is not None)

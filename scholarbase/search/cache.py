@@ -33,12 +33,17 @@ class Cache(Generic[V]):
             self._values.clear()
             self._total = 0
 
-    def get(self, key: Hashable, compute: Callable[[], V]) -> V:
-        """The cached value, else a computed one. Errors and None are not cached."""
+    def peek(self, key: Hashable) -> V | None:
+        """The cached value, which counts as used."""
         with self._lock:
             if key in self._values:
                 self._values.move_to_end(key)
-                return self._values[key]
+            return self._values.get(key)
+
+    def get(self, key: Hashable, compute: Callable[[], V]) -> V:
+        """The cached value, else a computed one. Errors and None are not cached."""
+        if (known := self.peek(key)) is not None:
+            return known
         value = compute()
         weight = self._weight(value)
         with self._lock:

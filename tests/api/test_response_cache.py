@@ -3,13 +3,16 @@
 import asyncio
 import re
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 from prometheus_client import CollectorRegistry
 
-from scholarbase.api.response_cache import ResponseCache, key_of
+from scholarbase.api.response_cache import MAX_BYTES, ResponseCache, key_of
+from scholarbase.api.response_sharing import sharing_responses
+from scholarbase.api.runtime import Runtime
 from scholarbase.errors import Busy, InvalidRequest
 from scholarbase.search.library import Library
 from scholarbase.settings import load_settings
@@ -104,7 +107,7 @@ def test_equal_requests_run_once_and_failures_are_shared_but_not_kept() -> None:
 
         async def all_of(key: str, *outcomes: CallResponse | Exception) -> list[Any]:
             runs.clear()
-            calls = [cache.get(key, lambda one=one: run(one)) for one in outcomes]  # type: ignore[misc]
+            calls = [cache.get(key.encode(), lambda one=one: run(one)) for one in outcomes]  # type: ignore[misc]
             return await asyncio.gather(*calls, return_exceptions=True)
 
         same = response(b"same")
@@ -119,8 +122,8 @@ def test_equal_requests_run_once_and_failures_are_shared_but_not_kept() -> None:
         full = Busy("full")
         assert await all_of("c", full, same, same) == [full, same, same]
         assert runs == ["run"] * 2
-        task = asyncio.create_task(cache.get("d", lambda: run(same)))
-        other = asyncio.create_task(cache.get("d", lambda: run(same)))
+        task = asyncio.create_task(cache.get(b"d", lambda: run(same)))
+        other = asyncio.create_task(cache.get(b"d", lambda: run(same)))
         await asyncio.sleep(0)
         task.cancel()
         assert await other == same
@@ -135,13 +138,80 @@ def test_the_size_is_bounded() -> None:
         async def run(size: int) -> CallResponse:
             return response(b"x" * size)
 
-        for number in range(100):
-            await cache.get(number, lambda: run(2**16))
-        assert [number for number in range(100) if number in cache] == list(range(85, 100))
-        await cache.get("large", lambda: run(2**21))
-        assert "large" not in cache
+        keys = [b"%d" % number for number in range(100)]
+        for key in keys:
+            await cache.get(key, lambda: run(2**16))
+        assert [key for key in keys if key in cache] == keys[85:]
+        await cache.get(b"large", lambda: run(2**21))
+        assert b"large" not in cache
 
     asyncio.run(main())
+
+
+def test_workers_share_what_one_of_them_makes(tmp_path: Path) -> None:
+    settings = load_settings(workers=2, response_cache_mb=1)
+    runtime = Runtime(tmp_path)
+
+    async def main() -> None:
+        workers = [ResponseCache(settings, CollectorRegistry()) for _ in range(3)]
+        for worker in workers:
+            worker.share(runtime.response_socket)
+        first, second, third = workers
+        runs: list[str] = []
+
+        async def run(name: str, outcome: bytes | Exception = b"made") -> CallResponse:
+            runs.append(name)
+            await asyncio.sleep(0.02)
+            if isinstance(outcome, Exception):
+                raise outcome
+            return response(outcome)
+
+        async def all_of(key: bytes, outcome: bytes | Exception = b"made") -> list[Any]:
+            """Each worker asks twice; the first one has ``outcome``."""
+            runs.clear()
+            outcomes = {"0": outcome}
+            calls = [
+                worker.get(key, lambda name=str(number): run(name, outcomes.get(name, b"made")))  # type: ignore[misc]
+                for number, worker in enumerate(workers)
+                for _ in range(2)
+            ]
+            return await asyncio.gather(*calls, return_exceptions=True)
+
+        made, invalid = response(b"made"), InvalidRequest("no")
+        assert await all_of(b"a") == [made] * 6
+        assert runs == ["0"]
+        # Of a worker that fails, only those that wait in it have the error. The next worker makes the response.
+        assert await all_of(b"b", invalid) == [invalid] * 2 + [made] * 4
+        assert runs == ["0", "1"]
+        # A large response is not shared, nor kept.
+        large = response(b"x" * (MAX_BYTES + 1))
+        assert await all_of(b"c", large.body) == [large] * 2 + [made] * 4
+        # The client for which it is made goes, or the worker that makes it ends.
+        for key, end in ((b"d", lambda task: task.cancel()), (b"e", lambda _: first.close())):
+            runs.clear()
+            making = asyncio.create_task(first.get(key, lambda: run("lost", b"lost")))
+            await asyncio.sleep(0.01)
+            others = [asyncio.create_task(each.get(key, lambda: run("next"))) for each in (second, third)]
+            await asyncio.sleep(0)
+            end(making)
+            assert [await other for other in others] == [made] * 2
+            assert runs == ["lost", "next"]
+        await asyncio.wait((making,))
+        for worker in workers:
+            worker.close()
+
+    async def alone() -> None:
+        cache = ResponseCache(settings, CollectorRegistry())
+        cache.share(runtime.response_socket)  # nobody listens any more
+
+        async def run() -> CallResponse:
+            return response(b"alone")
+
+        assert (await cache.get(b"e", run)).body == b"alone"
+
+    with sharing_responses(settings, runtime):
+        asyncio.run(main())
+    asyncio.run(alone())
 
 
 @pytest.mark.parametrize("other", [{"limit": 1.0}, {"limit": True}, {"limit": "1"}, {"limit": 2}, {"l": 1}])
