@@ -14,6 +14,7 @@ from scholarbase.cli.options import F, open_source, source_options
 from scholarbase.errors import InvalidRequest
 from scholarbase.settings import Settings
 from scholarbase_research.cli.models import Models, model_options, models, read_prices
+from scholarbase_research.cli.relations import pools, relations
 
 if TYPE_CHECKING:
     from scholarbase.models.source import Source
@@ -269,3 +270,7 @@ def queries(
             f"{used.replies:,} replies{cost}."
         )
     click.echo(f"The questions are in {out / QUESTIONS}.", err=True)
+
+
+construction.add_command(pools)
+construction.add_command(relations)
