@@ -88,6 +88,7 @@ def test_the_wheel_holds_the_package_and_nothing_else(artefacts: tuple[list[str]
         f"scholarbase_research/llm/packaged/relevance-{name}.toml"
         for name in ("0-2", "1-10", "binary", "half")
     }
+    measured = {f"scholarbase_cluster/planning/{name}.json" for name in ("gpus", "measured")}
     data = {
         "scholarbase_research/construction/categories.toml",
         "scholarbase/ingest/background.txt",
@@ -95,6 +96,7 @@ def test_the_wheel_holds_the_package_and_nothing_else(artefacts: tuple[list[str]
         "scholarbase/py.typed",
         "scholarbase_research/evaluation/report/published.toml",
         *typed,
+        *measured,
     }
     names = (
         "api", "author", "bibtex", "compare", "completeness", "copyas", "dom", "draft", "formulas", "fulltext", "graph",

@@ -20,8 +20,9 @@ PARTS: Final = (
     "rollouts",
     "passages",
     "soak",
+    "plan",
 )
 """Their modules, in the order in which they run."""
-OWN_LIBRARIES: Final = frozenset({"ingest", "shards", "hybrid", "cluster", "rollouts", "passages"})
+OWN_LIBRARIES: Final = frozenset({"ingest", "shards", "hybrid", "cluster", "rollouts", "passages", "plan"})
 """Parts that build their libraries. The others read the one of the part ``ingest``, which is built for them if it is
 missing."""

@@ -7,7 +7,6 @@ share the machine with what is measured.
 
 from __future__ import annotations
 
-import lzma
 import multiprocessing
 import random
 import statistics
@@ -15,15 +14,14 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
-from hashlib import blake2b
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Final
 
-import orjson
 from qdrant_client import QdrantClient, models
 
 from benchmarks.corpus import arxiv_source
+from benchmarks.parts.plan import sample
 from benchmarks.parts.serving import free_questions
 from benchmarks.rows import Row, Setting
 from benchmarks.timing import summary
@@ -82,22 +80,10 @@ def _built(setting: Setting, arxiv: Path, papers: int) -> Path:
     """A library of arXiv papers with the vectors of the encoder in the package, built unless it is complete."""
     source, library = setting.work / f"cluster-{papers}.jsonl", setting.work / f"cluster-{papers}"
     if not source.exists():
-        _sample(arxiv, papers, source)
+        sample(arxiv, papers, source)
     with closing(open_encoder(PACKAGED)) as encoder:
         ingest([source], library, encoder=encoder, encoder_location=PACKAGED, reporter=reporter())
     return library
-
-
-def _sample(source: Path, papers: int, target: Path) -> None:
-    """Write all lines of the papers with the lowest hashes of their ids, so that a small sample has all years."""
-
-    def key(line: bytes) -> bytes:
-        return blake2b(str(orjson.loads(line)["id"]).encode(), digest_size=8).digest()
-
-    with lzma.open(source) as file:
-        chosen = set(sorted({key(line) for line in file})[:papers])
-    with lzma.open(source) as file, target.open("wb") as out:
-        out.writelines(line for line in file if key(line) in chosen)
 
 
 # -- the nodes --------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Several machines: Qdrant clusters, sessions in PostgreSQL, encoding on Ray."""
+"""Several machines: Qdrant clusters, sessions in PostgreSQL, encoding on Ray, planning."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from scholarbase.settings import Settings
 
 
 class Cluster(Extension):
-    """Several machines: Qdrant clusters, sessions in PostgreSQL, encoding on Ray."""
+    """Several machines: Qdrant clusters, sessions in PostgreSQL, encoding on Ray, planning."""
 
     def commands(self) -> Mapping[str, str]:
-        places = {"encode": "encode", "load": "qdrant", "unload": "qdrant"}
+        places = {"encode": "encode", "load": "qdrant", "plan": "plan", "unload": "qdrant"}
         return {name: f"scholarbase_cluster.cli.{module}:{name}" for name, module in places.items()}
 
     def session_stores(self) -> Mapping[str, Callable[[str], Any]]:
