@@ -9,6 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import math
+import os
+import sys
+import threading
 from collections import Counter, deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Hashable
 from concurrent.futures import ThreadPoolExecutor
@@ -52,6 +55,9 @@ QUICK_AT_ONCE: Final = 2
 ten clients, a server of 100,000 papers answered 20 to 30% more hybrid searches a second than with eight."""
 THREADS: Final = "scholarbase-request"
 """How the names of the threads begin."""
+LONG_NICE: Final = 5
+"""How far the priority of long work is lowered. Where all cores are busy, quick work then comes first, also that of
+other server processes."""
 KEY: Final = "scholarbase.key"
 """The key of a request's scope that holds its :class:`scholarbase.api.access.keys.Key`, if keys are required."""
 ARRIVED: Final = "scholarbase.arrived"
@@ -294,7 +300,8 @@ class Admission:
             readers, queue, "a thread", share=share, quick=QUICK_AT_ONCE, reserved=readers // 4
         )
         self._papers = Capacity(PAPERS_AT_ONCE, settings.queue, "room for their papers")
-        self._threads = ThreadPoolExecutor(readers, THREADS)
+        self._quick_threads = ThreadPoolExecutor(readers, THREADS)
+        self._long_threads = ThreadPoolExecutor(readers, THREADS, initializer=_give_way)
         self._running: set[Deadline] = set()
         self._free_memory = FreeMemory(TRIM_SECONDS)
         self._short = Capacity(1, settings.queue, "the event loop")
@@ -335,7 +342,8 @@ class Admission:
         self._free_memory.cancel()
         for deadline in self._running:
             deadline.cancel()
-        self._threads.shutdown(wait=False, cancel_futures=True)
+        for threads in (self._quick_threads, self._long_threads):
+            threads.shutdown(wait=False, cancel_futures=True)
 
     async def execute(
         self,
@@ -476,7 +484,8 @@ class Admission:
         self._running.add(deadline)
         self._admitted += 1
         client.share()
-        result = asyncio.get_running_loop().run_in_executor(self._threads, context.run, work)
+        threads = self._quick_threads if quick else self._long_threads
+        result = asyncio.get_running_loop().run_in_executor(threads, context.run, work)
 
         def ended(result: asyncio.Future[T]) -> None:
             if not result.cancelled():
@@ -503,6 +512,14 @@ class Admission:
         finally:
             if not result.done():
                 deadline.cancel()
+
+
+def _give_way() -> None:
+    """Lower the priority of this thread. Only Linux has a priority for each thread."""
+    if sys.platform == "linux":
+        with suppress(OSError):
+            lower = os.getpriority(os.PRIO_PROCESS, 0) + LONG_NICE
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), lower)
 
 
 class _Client:

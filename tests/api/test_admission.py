@@ -1,8 +1,10 @@
 """Time limits and queues: what runs at once, for how long, and what waits."""
 
 import asyncio
+import os
 import re
 import signal
+import sys
 import threading
 import time
 from collections.abc import AsyncIterator, Callable
@@ -93,6 +95,25 @@ def test_the_time_limit_counted_from_the_end_of_the_wait() -> None:
                 await admitted.execute(lambda: None, http=late, short=False, papers=1)
             go.set()
             await running
+
+    run(main())
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="threads have priorities of their own on Linux")
+def test_long_work_gives_way_to_quick_work() -> None:
+    def priority() -> int:
+        return os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
+
+    async def main() -> None:
+        async with admission() as admitted:
+            quick, long = [
+                await admitted.execute(
+                    priority, http=Client().request(), short=False, quick=is_quick, papers=1
+                )
+                for is_quick in (True, False)
+            ]
+        assert quick == priority()
+        assert long == min(19, quick + 5)
 
     run(main())
 
