@@ -251,11 +251,6 @@ def check_author_id(value: str, name: str) -> str:
     return value
 
 
-def check_author_name(value: str) -> str:
-    """Return a name to search authors by, unless it is empty or too long."""
-    return check_filled(value, "q", MAX_NAME_LENGTH, "the name of an author")
-
-
 def check_json_format(arguments: Mapping[str, Any]) -> None:
     """Reject a tool's argument ``format`` where the response is always JSON."""
     if isinstance(arguments, Mapping) and arguments.get("format") not in (None, "json"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from annotated_types import Len
@@ -13,9 +13,9 @@ from scholarbase.models.checks import (
     MAX_INTEGER,
     as_of_day,
     check_author_id,
-    check_author_name,
     check_authors,
     check_categories,
+    check_filled,
     check_ids,
     check_names,
     check_phrases,
@@ -112,29 +112,23 @@ def ids_of(name: str) -> BeforeValidator:
     return BeforeValidator(lambda ids: ids if ids is None else check_ids(ids, name))
 
 
-def _date_of(name: str) -> AfterValidator:
-    def check(text: str | None) -> str | None:
+def _checked(check: Callable[[str], object]) -> AfterValidator:
+    """A validator of a text, which returns it, or of None."""
+
+    def unchanged(text: str | None) -> str | None:
         if text is not None:
-            date_bounds(text, name)
+            check(text)
         return text
 
-    return AfterValidator(check)
+    return AfterValidator(unchanged)
 
 
-def _point_in_time(text: str | None) -> str | None:
-    if text is not None:
-        as_of_day(text)
-    return text
-
-
-def _reranker_name(name: str | None) -> str | None:
-    if name is not None:
-        check_text(name, "rerank")
-        if not 0 < len(name) <= MAX_RERANKER_NAME:
-            raise InvalidRequest(
-                f"rerank is {shown(name)}: it must be the name of a reranker, of 1 to {MAX_RERANKER_NAME} characters."
-            )
-    return name
+def _check_reranker(name: str) -> None:
+    check_text(name, "rerank")
+    if not 0 < len(name) <= MAX_RERANKER_NAME:
+        raise InvalidRequest(
+            f"rerank is {shown(name)}: it must be the name of a reranker, of 1 to {MAX_RERANKER_NAME} characters."
+        )
 
 
 Strings = Annotated[StringTuple, BeforeValidator(as_tuple)]
@@ -187,7 +181,7 @@ ReferencesPerSeed = Annotated[
 ]
 FromDate = Annotated[
     str | None,
-    _date_of("from"),
+    _checked(lambda text: date_bounds(text, "from")),
     Field(
         alias="from",
         description="Only papers from this date on: YYYY, YYYY-MM or YYYY-MM-DD. A paper whose date is not "
@@ -198,7 +192,7 @@ FromDate = Annotated[
 ]
 ToDate = Annotated[
     str | None,
-    _date_of("to"),
+    _checked(lambda text: date_bounds(text, "to")),
     Field(
         description="Only papers up to this date: YYYY, YYYY-MM or YYYY-MM-DD. A paper whose date is not "
         "precise enough to decide does not match.",
@@ -208,7 +202,7 @@ ToDate = Annotated[
 ]
 AsOf = Annotated[
     str | None,
-    AfterValidator(_point_in_time),
+    _checked(as_of_day),
     Field(
         description="The state on this day (YYYY-MM-DD) or at the end of this month (YYYY-MM): papers that are "
         "later or of unknown date are left out, and citation counts are null.",
@@ -263,7 +257,7 @@ AuthorId = Annotated[
 ]
 AuthorName = Annotated[
     str,
-    AfterValidator(check_author_name),
+    AfterValidator(lambda name: check_filled(name, "q", MAX_NAME_LENGTH, "the name of an author")),
     Field(
         description="A name, in any order of its words. Initials match first names, and first names initials.",
         examples=["W. Taylor"],
@@ -350,7 +344,7 @@ Timeout = Annotated[
 ]
 Rerank = Annotated[
     str | None,
-    AfterValidator(_reranker_name),
+    _checked(_check_reranker),
     Field(
         description="A reranker that the server has, by its name: it sorts the first papers again by their titles and "
         "abstracts. `/v1/snapshot` names them.",
