@@ -214,11 +214,11 @@ class Legs:
             # No paper is nearer than another: a static encoder knows no token of the query, or no paper its words.
             return Ranking([], 0, "eq")
         near = self._first_sparse(sparse) if sparse is not None and plan.fusion == "scores" else []
-
-        def search() -> Ranking:
+        start = perf_counter()
+        try:
             return self._nearest(self._expanded(vector, near, plan) if near else vector, plan)
-
-        return _timed(DENSE, search)
+        finally:
+            stages().append((DENSE, start, perf_counter()))
 
     def _first_sparse(self, sparse: Callable[[], Ranking]) -> list[ScoredId]:
         """The results of the sparse leg, with which the dense leg is expanded."""
@@ -530,11 +530,3 @@ def _once(run: Callable[[], T]) -> Callable[[], T]:
         return result.result()
 
     return get
-
-
-def _timed(name: str, leg: Callable[[], Ranking]) -> Ranking:
-    start = perf_counter()
-    try:
-        return leg()
-    finally:
-        stages().append((name, start, perf_counter()))

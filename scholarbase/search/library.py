@@ -152,7 +152,7 @@ class Library(Source):
         """The encoder of queries; None if the library has no dense vectors or was opened without one."""
         sizes = {name: entry["papers"] for name, entry in manifest.sets.items()}
         self._lookup = lookup = Lookup(opened.catalog, opened.vectors, opened.snapshot, sizes)
-        bm25 = Bm25Text(Bm25Parameters.from_dict(manifest.bm25))
+        self._bm25 = bm25 = Bm25Text(Bm25Parameters.from_dict(manifest.bm25))
         self._planner = Planner(opened, lookup, bm25)
         self._ranker = Ranker(opened, bm25)
         self.by_name: Final = Papers(opened, lookup)
@@ -429,7 +429,7 @@ class Library(Source):
 
     def has_bm25_terms(self, q: str) -> bool:
         """Whether ``q`` has words besides stop words, so that BM25 vectors can rank it."""
-        return self._planner.has_terms(q)
+        return len(self._bm25.query(q).indices) > 0
 
     @property
     def rerankers(self) -> Mapping[str, Reranker]:

@@ -112,10 +112,6 @@ class Planner:
         }
         """The sparse leg of free text in searches that name none."""
 
-    def has_terms(self, q: str) -> bool:
-        """Whether ``q`` has words besides stop words."""
-        return len(self._bm25.query(q).indices) > 0
-
     def plan(self, request: SearchRequest, filters: ResolvedFilters) -> tuple[Plan, tuple[str, ...]]:
         """The plan of a request, and warnings.
 

@@ -189,13 +189,16 @@ class Ranker:
         has_preference = plan.request.prefer != "none"
         most = 3 * plan.depth if plan.known or has_preference else max(end, plan.reranked)
         weights = {k: v for k, v in (self._settings.fusion_weights or {}).items() if k in legs}
+        lists = {name: leg.hits for name, leg in legs.items()}
+        explain = plan.request.explain
+        explanations: Explanations
         if plan.fusion == "scores":
-            hits, count, explanations = self._fuse_scores(
-                plan, legs, weights, 3 * plan.depth if plan.graph_weight else most
-            )
+            least = {DENSE: plan.floor or 0.0}
+            zeros = {name: zero(hits, plan.depth, least.get(name, 0.0)) for name, hits in lists.items()}
+            limit = 3 * plan.depth if plan.graph_weight else most
+            hits, count, shares = combine(lists, weights, zeros, limit=limit)
+            explanations = explained(hits, lists, shares) if explain else {}
         else:
-            lists = {name: leg.hits for name, leg in legs.items()}
-            explain = plan.request.explain
             hits, count, explanations = fuse(
                 lists, most, k=self._settings.rrf_k, weights=weights, explain=explain
             )
@@ -215,24 +218,12 @@ class Ranker:
             if plan.floor is not None or not self._has_all_vectors:
                 total = max(total, count)
                 relation = relation if is_whole or count == of_text else "gte"
-            if plan.request.explain:
+            if explain:
                 explanations = self._with_graph(plan, explanations, text_hits, linked)
         if has_preference:
             hits, explanations = preferred(self._catalog, hits, plan, explanations)
         pageable = plan.deepest if has_more else count
         return Ranking(hits, total, relation, pageable=pageable, explanations=explanations)
-
-    def _fuse_scores(
-        self, plan: Plan, legs: Mapping[str, Ranking], configured: Mapping[str, float], end: int
-    ) -> tuple[list[ScoredId], int, Explanations]:
-        """The best papers by scores, the number of papers in all legs together, and explanations."""
-        lists = {name: leg.hits for name, leg in legs.items()}
-        least = plan.floor or 0.0
-        zeros = {
-            name: zero(hits, plan.depth, least if name == DENSE else 0.0) for name, hits in lists.items()
-        }
-        hits, count, shares = combine(lists, configured, zeros, limit=end)
-        return hits, count, explained(hits, lists, shares) if plan.request.explain else {}
 
     def _with_graph(
         self, plan: Plan, explanations: Explanations, hits: Sequence[ScoredId], linked: Sequence[ScoredId]
