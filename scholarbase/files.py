@@ -142,9 +142,11 @@ def storage_errors(
         if errnos is not None and error.errno not in errnos:
             raise
         reason = error.strerror or str(error)
-        if error.errno in NO_FOLDER and (file := _file_among(Path(error.filename or path))) is not None:
+        named = Path(error.filename or path)
+        files = [place for place in (named, *named.parents) if place.is_file()]
+        if error.errno in NO_FOLDER and files:
             raise StorageError(
-                f"Cannot write {path} ({os.strerror(errno.ENOTDIR)}): {file} is a file. Give a folder, or move it."
+                f"Cannot write {path} ({os.strerror(errno.ENOTDIR)}): {files[0]} is a file. Give a folder, or move it."
             ) from error
         if error.errno == errno.ENOENT and not path.parent.exists():
             advice = f"create the folder {path.parent} first"
@@ -159,11 +161,6 @@ def free_space(path: Path) -> int:
     """Bytes that this user can write where ``path`` is or will be."""
     existing = next(folder for folder in (path, *path.absolute().parents) if folder.exists())
     return shutil.disk_usage(existing).free
-
-
-def _file_among(path: Path) -> Path | None:
-    """The file at ``path``, or at the path of a folder above it."""
-    return next((candidate for candidate in (path, *path.parents) if candidate.is_file()), None)
 
 
 @contextmanager

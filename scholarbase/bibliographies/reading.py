@@ -79,8 +79,9 @@ def read_bibliography(
         )
     text = with_line_feeds(text)
     found_format = detect(text) if input_format == "auto" else input_format
-    if most is not None:
-        _check_count(_least(text, found_format), most)
+    starts = {"bibtex": bibtex.ENTRY, "ris": ris.START}.get(found_format)
+    if most is not None and starts is not None:  # before they are read
+        _check_count(sum(1 for _ in starts.finditer(text)), most)
     strings = ""
     if found_format == "bibtex":
         references, strings = read_bibtex(text)
@@ -109,12 +110,6 @@ def detect(text: str) -> ReferenceFormat:
     if ris.START.search(text):
         return "ris"
     return "bibtex" if bibtex.START.search(text) else "text"
-
-
-def _least(text: str, reference_format: ReferenceFormat) -> int:
-    """A number of references that the text has at least, counted before they are read."""
-    starts = {"bibtex": bibtex.ENTRY, "ris": ris.START}.get(reference_format)
-    return 0 if starts is None else sum(1 for _ in starts.finditer(text))
 
 
 def _check_count(count: int, most: int) -> None:

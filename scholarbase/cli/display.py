@@ -6,7 +6,7 @@ import sys
 import textwrap
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 from rich.console import Console
@@ -120,13 +120,11 @@ def show_info(path: Path, manifest: Manifest, snapshot: str) -> None:
         sources.add_row(name, dataset, f"{source.bytes / 1e6:,.1f}", digest)
     console.print(sources)
     if manifest.sets:
-        console.print(
-            _table("named sets", [(f"set:{n}", _set_row(entry)) for n, entry in manifest.sets.items()])
-        )
-
-
-def _set_row(named: Mapping[str, Any]) -> str:
-    return f"{named['papers']:,} papers of {', '.join(named['sources'])}"
+        rows = [
+            (f"set:{name}", f"{entry['papers']:,} papers of {', '.join(entry['sources'])}")
+            for name, entry in manifest.sets.items()
+        ]
+        console.print(_table("named sets", rows))
 
 
 def show_facts(facts: Mapping[str, object]) -> None:
@@ -137,7 +135,8 @@ def show_facts(facts: Mapping[str, object]) -> None:
 
 
 def _facts(path: Path, manifest: Manifest) -> dict[str, str]:
-    size = disk_size(file for file in path.rglob("*") if not _is_hidden(file, path))
+    # Without hidden files, the temporary ones of servers.
+    size = disk_size(file for file in path.rglob("*") if "/." not in f"/{file.relative_to(path)}")
     return {
         "keep rule": str(manifest.rules["keep"]),
         "encoder": _encoder(manifest.encoder) if manifest.encoder else "none",
@@ -151,11 +150,6 @@ def _encoder(spec: EncoderSpec) -> str:
     vectors = f"{spec.dimensions} dimensions" if spec.dimensions else "learned term weights only"
     queries = f"; queries: {spec.query.name} ({spec.query.kind})" if spec.query else ""
     return f"{spec.name} ({spec.kind}, {vectors}){queries}"
-
-
-def _is_hidden(file: Path, library: Path) -> bool:
-    """Whether a file is a temporary file of a server instead of a part of the library."""
-    return any(part.startswith(".") for part in file.relative_to(library).parts)
 
 
 def _table(title: str, rows: Iterable[tuple[str, object]]) -> Table:

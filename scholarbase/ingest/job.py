@@ -284,7 +284,10 @@ class _Job:
         config = self._vector_config()
         self._vectors = VectorWork(self.folder, self.rules.shards)
         with indexing_text(catalog, self.reporter) as finish:
-            self._index_vectors(config, bm25)
+            if self._vectors.sums() is None:
+                if self.encoder is not None:
+                    self._encode(self.encoder)
+                self._vectors.make(self._papers, config, bm25, self.reporter)
             tables = finish()
             if self._texts is not None:
                 index_passages(
@@ -292,13 +295,6 @@ class _Job:
                     self.reporter,
                 )  # fmt: skip
             return config, tables
-
-    def _index_vectors(self, config: VectorConfig, bm25: Bm25Parameters) -> None:
-        if self._vectors.sums() is not None:
-            return
-        if self.encoder is not None:
-            self._encode(self.encoder)
-        self._vectors.make(self._papers, config, bm25, self.reporter)
 
     def _vector_config(self) -> VectorConfig:
         spec = self.encoder.spec if self.encoder else None

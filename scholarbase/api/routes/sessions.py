@@ -18,6 +18,7 @@ from scholarbase.deadlines import check
 from scholarbase.errors import InvalidRequest, SessionExists, SessionNotFound, StorageError
 from scholarbase.identifiers import parse
 from scholarbase.models.checks import check_ids
+from scholarbase.models.paging import next_offset
 from scholarbase.models.session_requests import ReportBody, SessionAnswerBody, SessionBody, SessionsParameters
 from scholarbase.search.library import Library
 from scholarbase.sessions.progress import MAX_RECORDED
@@ -137,11 +138,10 @@ def list_sessions(request: Request, parameters: Annotated[SessionsParameters, Qu
     total, facts = store_of(request.app.state).sessions(
         owner, limit=parameters.limit, offset=parameters.offset
     )
-    end = parameters.offset + len(facts)
     return json_response(
         {
             "total": total,
-            "next_offset": end if facts and end < total else None,
+            "next_offset": next_offset(parameters.offset, len(facts), total),
             "results": [session.to_dict() for session in facts],
         }
     )
