@@ -30,6 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scholarbase.indexes.catalog import Catalog
+from scholarbase.indexes.citations import Edges
 from scholarbase.indexes.filters import NO_FILTERS, ResolvedFilters
 from scholarbase.indexes.vectors.base import DENSE, ScoredId, scored_id
 from scholarbase.models.responses import LegExplanation
@@ -169,13 +170,13 @@ class GraphLeg:
 
     def rank(
         self, hits: Sequence[ScoredId], depth: int, filters: ResolvedFilters, day: int | None
-    ) -> tuple[list[ScoredId], bool]:
+    ) -> tuple[list[ScoredId], bool, Edges]:
         """The ``depth`` best papers that pass the filters and are linked with seeds, the first of ``hits``, each with
-        the square root of its part of the weight of all seeds; and whether there are more."""
+        the square root of its part of the weight of all seeds; whether there are more; and the edges of the seeds."""
         start = perf_counter()
-        seeds = _seeds(hits)
+        seeds = [hit for hit in hits[:SEEDS] if hit.score > 0]
         ids = np.array([seed.id for seed in seeds], dtype=np.int64)
-        near, far, is_reference = self._catalog.linked(ids.tolist(), MOST_LINKS, as_of=day)
+        edges = near, far, is_reference = self._catalog.linked(ids.tolist(), MOST_LINKS, as_of=day)
         weights = np.array([seed.score for seed in seeds], dtype=np.float64) ** 2
         order = np.argsort(ids)
         of_edge = weights[order[np.searchsorted(ids, near, sorter=order)]]
@@ -187,7 +188,7 @@ class GraphLeg:
         ranked = zip(papers[best].tolist(), np.sqrt(shares[best]).tolist(), strict=True)
         leg = list(islice(self._passing(map(scored_id, ranked), filters), depth + 1))
         stages().append((GRAPH, start, perf_counter()))
-        return leg[:depth], len(leg) > depth
+        return leg[:depth], len(leg) > depth, edges
 
     def _passing(self, ranked: Iterator[ScoredId], filters: ResolvedFilters) -> Iterator[ScoredId]:
         """The papers that pass the filters. They are checked some at a time, since the first may be enough."""
@@ -206,36 +207,28 @@ class GraphLeg:
         depth: int,
         filters: ResolvedFilters,
         day: int | None,
-    ) -> tuple[list[ScoredId], int, list[ScoredId]]:
+    ) -> tuple[list[ScoredId], int, list[ScoredId], Edges]:
         """The ``limit`` best papers by the sum of their scores in the hits and, ``weight`` times, in the leg, ties by
-        id; the number of all of them; and the leg (:meth:`rank`)."""
-        leg, _ = self.rank(hits, depth, filters, day)
+        id; the number of all of them; and the leg and the edges (:meth:`rank`)."""
+        leg, _, edges = self.rank(hits, depth, filters, day)
         scores = [np.array([score for _, score in part], dtype=np.float64) for part in (hits, leg)]
         scores[1] *= weight
-        return *summed((hits, leg), scores, limit=limit), leg
+        return *summed((hits, leg), scores, limit=limit), leg, edges
 
-    def linked(
-        self, hits: Sequence[ScoredId], day: int | None
-    ) -> dict[int, tuple[tuple[str, ...], tuple[str, ...]]]:
-        """For the explanations of the papers of the leg: the ids of the first seeds that cite a paper, and of those
-        that it cites."""
-        seeds = [seed.id for seed in _seeds(hits)]
-        names = {
-            seed: paper.id for seed, paper in zip(seeds, self._catalog.papers(seeds, ("id",)), strict=True)
-        }
+    def linked(self, edges: Edges) -> dict[int, tuple[tuple[str, ...], tuple[str, ...]]]:
+        """For the explanations of the papers of the leg, with its edges: the ids of the first seeds that cite a paper,
+        and of those that it cites."""
+        seeds = list(dict.fromkeys(edges[0].tolist()))
+        papers = self._catalog.papers(seeds, ("id",))
+        names = {seed: paper.id for seed, paper in zip(seeds, papers, strict=True)}
         citing: dict[int, list[str]] = {}
         cited: dict[int, list[str]] = {}
-        edges = self._catalog.linked(seeds, MOST_LINKS, as_of=day)
         for near, far, is_reference in zip(*(column.tolist() for column in edges), strict=True):
             (citing if is_reference else cited).setdefault(far, []).append(names[near])
         return {
             number: (tuple(citing.get(number, ())[:SHOWN]), tuple(cited.get(number, ())[:SHOWN]))
             for number in citing.keys() | cited.keys()
         }
-
-
-def _seeds(hits: Sequence[ScoredId]) -> list[ScoredId]:
-    return [hit for hit in hits[:SEEDS] if hit.score > 0]
 
 
 # -- ranks ---------------------------------------------------------------------------------------------

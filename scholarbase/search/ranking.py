@@ -15,6 +15,7 @@ from typing import Final
 import msgspec
 
 from scholarbase.indexes import query_syntax
+from scholarbase.indexes.citations import Edges
 from scholarbase.indexes.vectors.base import BM25, DENSE, ScoredId
 from scholarbase.indexes.vectors.bm25 import Bm25Text, without_shortened
 from scholarbase.models.limits import MAX_DEPTH, TotalRelation
@@ -206,8 +207,8 @@ class Ranker:
         total, relation = self._hybrid_total(plan, legs, count)
         has_more = plan.depth < plan.deepest and any(leg.total > len(leg.hits) for leg in legs.values())
         if plan.graph_weight:
-            is_whole, of_text, text_hits = relation == "eq" and total == count, count, hits
-            hits, count, linked = self._graph.added_to(
+            is_whole, of_text = relation == "eq" and total == count, count
+            hits, count, linked, edges = self._graph.added_to(
                 hits,
                 most,
                 weight=plan.graph_weight,
@@ -219,17 +220,17 @@ class Ranker:
                 total = max(total, count)
                 relation = relation if is_whole or count == of_text else "gte"
             if explain:
-                explanations = self._with_graph(plan, explanations, text_hits, linked)
+                explanations = self._with_graph(plan, explanations, linked, edges)
         if has_preference:
             hits, explanations = preferred(self._catalog, hits, plan, explanations)
         pageable = plan.deepest if has_more else count
         return Ranking(hits, total, relation, pageable=pageable, explanations=explanations)
 
     def _with_graph(
-        self, plan: Plan, explanations: Explanations, hits: Sequence[ScoredId], linked: Sequence[ScoredId]
+        self, plan: Plan, explanations: Explanations, linked: Sequence[ScoredId], edges: Edges
     ) -> Explanations:
-        """The explanations of the text legs, whose fusion has these hits, with those of the linked papers."""
-        seeds = self._graph.linked(hits, plan.day)
+        """The explanations of the text legs with those of the linked papers."""
+        seeds = self._graph.linked(edges)
         with_graph = dict(explanations)
         for rank, (number, score) in enumerate(linked, 1):
             share = plan.graph_weight * score

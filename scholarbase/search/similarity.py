@@ -94,17 +94,18 @@ class Similarity(Part):
         seeds = self._seeds(paper_id, dense.hits)
         if self._has_edges:
             others = replace(filters, exclude=filters.exclude | {paper_id})
-            legs[GRAPH] = _Leg(*self._graph.rank(seeds, self._depth, others, day))
+            linked, has_more, edges = self._graph.rank(seeds, self._depth, others, day)
+            legs[GRAPH] = _Leg(linked, has_more)
         start = perf_counter()
         end = min(request.offset + request.limit, self._depth)
         lists = {name: leg.hits for name, leg in legs.items()}
         hits, total, explanations = fuse(lists, end, k=self._k, explain=request.explain)
         hits = hits[request.offset :]
         if GRAPH in legs and request.explain:
-            linked = self._graph.linked(seeds, day)
+            named = self._graph.linked(edges)
             explanations = {
                 number: tuple(
-                    LegExplanation(leg.leg, leg.rank, leg.score, leg.share, (), *linked.get(number, ((), ())))
+                    LegExplanation(leg.leg, leg.rank, leg.score, leg.share, (), *named.get(number, ((), ())))
                     if leg.leg == GRAPH
                     else leg
                     for leg in explanations[number]
