@@ -28,6 +28,8 @@ READERS: Final[Mapping[str, Callable[[str], list[Reference]]]] = {
 """The formats that are read as a whole."""
 
 _LINE_END: Final = re.compile(r"\r\n?")
+_HALF: Final = re.compile("[\ud800-\udfff]")
+"""Half of a surrogate pair, which stands for a byte that is not UTF-8."""
 _KINDS: Final = {
     "article": "JournalArticle", "journalarticle": "JournalArticle", "articlejournal": "JournalArticle",
     "jour": "JournalArticle", "inproceedings": "Conference", "conference": "Conference",
@@ -69,7 +71,7 @@ def _named(entry: Reference, sentence: str) -> str:
 def _paper(entry: Reference, repaired: bool) -> PaperRecord:
     authors = [clean(display_name(name), "authors") for name in entry.authors]
     texts = (entry.raw, entry.title, entry.abstract, entry.venue, entry.url, *entry.authors, *entry.keywords)
-    if any(not _is_text(text) for text in texts if text):
+    if any(_HALF.search(text) for text in texts if text):
         raise BadRecord("bad-unicode", "The entry is not valid UTF-8: save the file as UTF-8.")
     title = clean_title(entry.title)
     ids = {identifier.scheme: identifier.value for identifier in reversed(entry.ids)}
@@ -125,11 +127,3 @@ def own_key(title: str, authors: Sequence[str], year: int | None) -> str:
     digest = blake2b(content.encode(), digest_size=6).hexdigest()
     words = [normalize_title(word) for word in (name, when, *title.split()[:_WORDS_OF_KEY])]
     return "-".join((*(word[:30] for word in words if word.isascii() and word), digest))
-
-
-def _is_text(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
