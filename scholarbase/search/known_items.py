@@ -59,14 +59,6 @@ class KnownItem(NamedTuple):
     by: Literal["id", "title", "syntax"]
 
 
-class Found(NamedTuple):
-    """What a query names."""
-
-    items: tuple[KnownItem, ...] = ()
-    absent: str | None = None
-    """If the query is the id of a paper that cannot be a result: a warning that says why."""
-
-
 class KnownItems:
     """Finds the papers that queries name. Thread-safe."""
 
@@ -75,8 +67,11 @@ class KnownItems:
         self._bm25 = bm25
         self._common: Cache[bool] = Cache(CACHED_PHRASES)
 
-    def find(self, q: str, titled: Sequence[Titled], filters: ResolvedFilters) -> Found:
-        """The papers that pass the filters and whose id, link or title is ``q``, by id.
+    def find(
+        self, q: str, titled: Sequence[Titled], filters: ResolvedFilters
+    ) -> tuple[tuple[KnownItem, ...], str | None]:
+        """The papers that pass the filters and whose id, link or title is ``q``, by id; and a warning if ``q`` is the
+        id of a paper that cannot be a result.
 
         ``titled`` are those with this title (:meth:`.Catalog.titled`). Only a text that matches :data:`MAY_BE_ID` is
         read as an id.
@@ -87,17 +82,17 @@ class KnownItems:
             identifier, number = self._of_id(text)
         if number is not None:
             if self._catalog.passing([number], filters):
-                return Found((KnownItem(number, "id"),))
-            return Found(absent=f"q is the id {identifier}, of a paper that the filters exclude.")
+                return (KnownItem(number, "id"),), None
+            return (), f"q is the id {identifier}, of a paper that the filters exclude."
         day = filters.last_day
         if titled and not self._common.get((text, day), lambda: self._catalog.is_common_phrase(text, day)):
-            named = self._names(text, titled, day)
-            return Found(tuple(KnownItem(paper.id, "title") for paper in named))
+            return tuple(KnownItem(paper.id, "title") for paper in self._names(text, titled, day)), None
         if identifier is None or titled or _may_be_words(identifier):
-            return Found()
+            return (), None
         where = f"this library (snapshot {self._catalog.snapshot})"
-        return Found(
-            absent=f"q is the id {identifier}, which is not in {where}: search for the paper's title or topic."
+        return (
+            (),
+            f"q is the id {identifier}, which is not in {where}: search for the paper's title or topic.",
         )
 
     def _of_id(self, text: str) -> tuple[Identifier | None, int | None]:
