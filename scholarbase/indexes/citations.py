@@ -79,13 +79,6 @@ class NeighbourRow(NamedTuple):
     hops: int
 
 
-class Expansion(NamedTuple):
-    """A page of neighbours, and the total number of neighbours."""
-
-    total: int
-    neighbours: list[NeighbourRow]
-
-
 class Most(NamedTuple):
     """How many citing papers and references of each paper an expansion follows; None: all."""
 
@@ -94,16 +87,6 @@ class Most(NamedTuple):
 
 
 ALL_EDGES: Final = Most()
-
-
-class Cocitations(NamedTuple):
-    """The papers most often cited together with a paper, each with the number of papers that cite both.
-
-    ``has_more``: there are, or may be, further ones.
-    """
-
-    papers: list[ScoredId]
-    has_more: bool
 
 
 def insert_edges(connection: sqlite3.Connection, rows: Iterable[EdgeRow]) -> None:
@@ -265,8 +248,8 @@ def expand(
     *,
     as_of: int | None = None,
     most: Most = ALL_EDGES,
-) -> Expansion:
-    """Return the neighbours of a set of papers, each once and without the seeds.
+) -> tuple[int, list[NeighbourRow]]:
+    """Return the number of neighbours of a set of papers, and a page of them, each once and without the seeds.
 
     They are sorted by the number of seeds that reach them, then by hops (fewest first), by citation count (highest
     first, unknown last) and by id. Filters hold for the neighbours, not for the papers between them and the seeds.
@@ -309,7 +292,7 @@ def expand(
     order = np.lexsort((ids[passing], sort_keys[passing], fewest_hops[passing], -seed_counts[passing]))
     selected = passing[order[offset : offset + limit]]
     columns = (ids[selected].tolist(), seed_counts[selected].tolist(), fewest_hops[selected].tolist())
-    return Expansion(len(passing), list(map(NeighbourRow, *columns)))
+    return len(passing), list(map(NeighbourRow, *columns))
 
 
 def cocited(
@@ -319,8 +302,9 @@ def cocited(
     filters: ResolvedFilters = NO_FILTERS,
     *,
     as_of: int | None = None,
-) -> Cocitations:
-    """Return the papers most often cited together with a paper (Small, "Co-citation in the scientific literature",
+) -> tuple[list[ScoredId], bool]:
+    """Return the papers most often cited together with a paper, each with the number of papers that cite both, and
+    whether there are, or may be, further ones (Small, "Co-citation in the scientific literature",
     1973, https://doi.org/10.1002/asi.4630240406), without the paper itself. Ties break by id.
 
     Of a paper that more than ``MAX_CITING`` papers cite, the newest of these count (those of unknown date last, ties by
@@ -356,7 +340,7 @@ def cocited(
     ).fetchall()
     is_cut = len(rows) > MAX_CITING or (references or 0) >= MAX_REFERENCES
     papers = [ScoredId(cited_id, float(count)) for count, cited_id in cited[:limit]]
-    return Cocitations(papers, is_cut or len(cited) > limit)
+    return papers, is_cut or len(cited) > limit
 
 
 def linked(
