@@ -247,13 +247,6 @@ def similarity(a: str, b: str) -> float:
     return Indel.normalized_similarity(a, b)
 
 
-class _Expression(NamedTuple):
-    """An FTS5 expression for similar titles. ``selective``: it matches ``_MAX_MATCHES`` titles at most."""
-
-    text: str
-    selective: bool
-
-
 def _candidates(
     connection: sqlite3.Connection, title: str, condition: str, params: list[int | str]
 ) -> list[tuple[int, str]]:
@@ -265,39 +258,32 @@ def _candidates(
     expression = _rare_words(connection, title, condition, params)
     if expression is None:
         return []
-    if params:
-        # The expression's matches were counted among the papers that pass. They are not ranked: BM25 would weigh words
-        # by their frequency among all papers, which says nothing about these.
-        return connection.execute(
-            f"""
-            SELECT p.id, p.title FROM title_words CROSS JOIN papers AS p ON p.id = title_words.rowid
-            WHERE title_words MATCH ? AND {condition} LIMIT ?
-            """,
-            [expression.text, *params, _MAX_MATCHES],
-        ).fetchall()
-    if expression.selective:  # only the best papers' rows are read
+    text, is_selective = expression
+    if is_selective and not params:  # only the best papers' rows are read
         return connection.execute(
             """
             SELECT p.id, p.title FROM (
                 SELECT rowid FROM title_words WHERE title_words MATCH ? ORDER BY bm25(title_words), rowid LIMIT ?
             ) AS best CROSS JOIN papers AS p ON p.id = best.rowid
             """,
-            [expression.text, _CANDIDATES],
+            [text, _CANDIDATES],
         ).fetchall()
+    # Matches among the papers that pass filters are not ranked: BM25 would weigh words by their frequency among all
+    # papers, which says nothing about these.
     return connection.execute(
-        """
-        SELECT p.id, p.title
-        FROM (SELECT rowid FROM title_words WHERE title_words MATCH ? LIMIT ?) AS some
-        CROSS JOIN papers AS p ON p.id = some.rowid
+        f"""
+        SELECT p.id, p.title FROM title_words CROSS JOIN papers AS p ON p.id = title_words.rowid
+        WHERE title_words MATCH ? AND {condition} LIMIT ?
         """,
-        [expression.text, _MAX_MATCHES],
+        [text, *params, _MAX_MATCHES],
     ).fetchall()
 
 
 def _rare_words(
     connection: sqlite3.Connection, title: str, condition: str, params: list[int | str]
-) -> _Expression | None:
-    """Return an expression for the titles that share rare words with this one, or common words that are rare together.
+) -> tuple[str, bool] | None:
+    """Return an FTS5 expression for the titles that share rare words with this one, or common words that are rare
+    together; and whether it matches ``_MAX_MATCHES`` titles at most.
 
     Frequencies are counted among the papers that meet the condition. The alternatives together match
     ``_MAX_MATCHES`` papers at most, so that ranking them takes milliseconds. If every alternative matches more, the
@@ -335,9 +321,7 @@ def _rare_words(
             fitting += 1
         if fitting == len(together):
             break
-    if alternatives:
-        return _Expression(" OR ".join(alternatives), selective=True)
-    return _Expression(rarest, selective=False)
+    return (" OR ".join(alternatives), True) if alternatives else (rarest, False)
 
 
 def _counted(
