@@ -7,6 +7,7 @@ import pytest
 
 from scholarbase.api.access.keys import create_key
 from scholarbase.search.library import Library
+from scholarbase.settings import load_settings
 from tests.conftest import serving_in_thread
 
 CACHEABLE = (
@@ -65,13 +66,8 @@ def test_a_tag_changes_with_the_snapshot_and_the_settings(sample: Library, dense
 
     assert tag(sample) == tag(sample)
     assert tag(sample) != tag(dense)
-    other = sample.settings
-    try:
-        sample.settings = other.model_copy(update={"fusion_depth": 500})
-        changed = tag(sample)
-    finally:
-        sample.settings = other
-    assert changed != tag(sample)
+    with Library.open(sample.path, settings=load_settings(fusion_depth=500)) as other:
+        assert tag(other) != tag(sample)
 
 
 def test_what_must_not_be_stored_says_so(server: str) -> None:

@@ -498,7 +498,7 @@ class TestErrors:
             ("text", {"section": " "}, "section is empty"),
             ("text", {"version": 0}, "version is 0"),
             ("text", {"q": "zebra"}, "Unknown parameter 'q'"),
-            ("find", {"q": "a" * 1001}, "q has 1001 characters"),
+            ("find", {"q": "a" * 1001}, "q has 1,001 characters"),
             ("find", {"q": "a", "context": 2001}, "context is 2001"),
             ("passages", {"q": "a", "engine": "fts5"}, "engine is 'fts5'"),
             ("passages", {"q": "a", "fields": "colour"}, "colour"),

@@ -3,6 +3,7 @@
 import asyncio
 import re
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -167,14 +168,16 @@ def test_workers_share_what_one_of_them_makes(tmp_path: Path) -> None:
             return response(outcome)
 
         async def all_of(key: bytes, outcome: bytes | Exception = b"made") -> list[Any]:
-            """Each worker asks twice; the first one has ``outcome``."""
+            """Each worker asks twice, the first one before the others; its first request has ``outcome``."""
             runs.clear()
             outcomes = {"0": outcome}
-            calls = [
-                worker.get(key, lambda name=str(number): run(name, outcomes.get(name, b"made")))  # type: ignore[misc]
-                for number, worker in enumerate(workers)
-                for _ in range(2)
-            ]
+            calls: list[asyncio.Task[CallResponse]] = []
+            for number, worker in enumerate(workers):
+                for _ in range(2):
+                    make = partial(run, str(number), outcomes.pop(str(number), b"made"))
+                    calls.append(asyncio.create_task(worker.get(key, make)))
+                while not runs:
+                    await asyncio.sleep(0.001)
             return await asyncio.gather(*calls, return_exceptions=True)
 
         made, invalid = response(b"made"), InvalidRequest("no")
