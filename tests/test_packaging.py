@@ -99,7 +99,7 @@ def test_the_wheel_holds_the_package_and_nothing_else(artefacts: tuple[list[str]
         *measured,
     }
     names = (
-        "api", "author", "bibtex", "compare", "completeness", "copyas", "dom", "draft", "formulas", "fulltext", "graph",
+        "api", "author", "compare", "completeness", "copyas", "dom", "draft", "formulas", "fulltext", "graph",
         "library", "paper", "papers", "references", "search", "sessions", "app",
     )  # fmt: skip
     page = ("index.html", "style.css", "icon.svg", *(f"{name}.js" for name in names))
