@@ -11,17 +11,20 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import logging
 import pickle
 import struct
 import threading
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Final, TypeVar, cast
 
 from scholarbase.api.runtime import Runtime
 from scholarbase.search.cache import Cache
 from scholarbase.settings import Settings
+
+log = logging.getLogger("scholarbase.api")
 
 KEY_BYTES: Final = 16
 """Bytes of a request's key."""
@@ -134,28 +137,35 @@ class _Connection(_Frames):
 
 @contextmanager
 def sharing_responses(settings: Settings, runtime: Runtime) -> Iterator[None]:
-    """Keep responses for the workers of a server, in a thread, if there are several."""
-    if settings.workers == 1:
-        yield
-        return
-    loop = asyncio.new_event_loop()
+    """Keep responses for the workers of a server, in a thread, if there are several.
+
+    Where no socket can be made, such as in a folder with a long path, each worker runs what it is asked.
+    """
     shared = _Shared(settings.response_cache_mb * 2**20)
-    server = loop.run_until_complete(
-        loop.create_unix_server(lambda: _Connection(shared), str(runtime.response_socket))
-    )
-    thread = threading.Thread(target=loop.run_forever, name="share-responses", daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join()
-        server.close()
-        for connection in shared.connections:
-            assert connection.transport is not None
-            connection.transport.abort()
-        loop.run_until_complete(server.wait_closed())
-        loop.close()
+    with closing(asyncio.new_event_loop()) as loop:
+        server: asyncio.Server | None = None
+        if settings.workers > 1:
+            socket = str(runtime.response_socket)
+            try:
+                listening = loop.create_unix_server(lambda: _Connection(shared), socket)
+                server = loop.run_until_complete(listening)
+            except OSError as error:
+                log.warning("The workers share no responses, since %s cannot be a socket: %s", socket, error)
+        if server is None:
+            yield
+            return
+        thread = threading.Thread(target=loop.run_forever, name="share-responses", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            loop.call_soon_threadsafe(loop.stop)
+            thread.join()
+            server.close()
+            for connection in shared.connections:
+                assert connection.transport is not None
+                connection.transport.abort()
+            loop.run_until_complete(server.wait_closed())
 
 
 # -- in a worker -----------------------------------------------------------------------------------------------

@@ -84,7 +84,7 @@ def _open(path: Path, encoder: str | None, settings: Settings, runtime: Runtime)
         libraries, on_start=runtime.ready, on_close=libraries.close, settings=settings, reload=reload
     )
 
-    if settings.workers > 1:
+    if runtime.response_socket.exists():
         app.state.responses.share(runtime.response_socket)
     app.state.gauges.workers, app.state.gauges.restarts = runtime.workers, lambda: runtime.restarts
 
