@@ -1,6 +1,5 @@
 """The gRPC interface of a node of :mod:`tests.qdrant.cluster`: what uploads and searches use."""
 
-import socket
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -166,25 +165,32 @@ def _selected(request: Any) -> dict[str, Any]:
 
 
 class GrpcServer:
+    """A server on a free port, which it keeps when it stops and starts again."""
+
     def __init__(self, node: Node) -> None:
         self.node = node
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
+        self.port = 0
+        self._server: grpc.Server | None = self._bound()
 
     def start(self) -> None:
-        self.server = grpc.server(
+        self._server = self._server or self._bound()
+        self._server.start()
+
+    def stop(self) -> None:
+        if self._server is not None:
+            self._server.stop(0).wait()
+        self._server = None
+
+    def _bound(self) -> grpc.Server:
+        server = grpc.server(
             ThreadPoolExecutor(64),
             options=[("grpc.max_receive_message_length", -1), ("grpc.so_reuseport", 0)],
         )
-        add_PointsServicer_to_server(_Points(self.node), self.server)
-        add_CollectionsServicer_to_server(_Collections(self.node), self.server)
-        add_QdrantServicer_to_server(_Health(self.node), self.server)
-        assert self.server.add_insecure_port(f"127.0.0.1:{self.port}") == self.port
-        self.server.start()
-
-    def stop(self) -> None:
-        self.server.stop(0).wait()
+        add_PointsServicer_to_server(_Points(self.node), server)
+        add_CollectionsServicer_to_server(_Collections(self.node), server)
+        add_QdrantServicer_to_server(_Health(self.node), server)
+        self.port = server.add_insecure_port(f"127.0.0.1:{self.port}")
+        return server
 
 
 def serve_grpc(node: Node) -> GrpcServer:
