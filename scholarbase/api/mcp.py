@@ -10,8 +10,11 @@ error, whose message tells the model what to change. At ``/mcp/retrieval`` the t
 from __future__ import annotations
 
 import logging
+import os
 import re
+import signal
 import sys
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from io import TextIOWrapper
 from typing import Any, Final, cast
@@ -275,18 +278,67 @@ def _problem_of_id(body: bytes) -> str | None:
     )
 
 
-class _Lines:
-    """The lines of standard input. A message with an invalid id is answered here, in ``replies``."""
+_INVALID_REQUEST: Final = -32600
+"""JSON-RPC's code: https://www.jsonrpc.org/specification#error_object."""
+_POLL_SECONDS: Final = 0.02
 
-    replies: Any = None
+
+class _Stdio:
+    """Standard input and output, as files of :func:`stdio_server`. A message with an invalid id is answered here.
+
+    Args:
+        seconds: how long the requests that were read may take after the end of the input, before they are cancelled.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._out = os.fdopen(os.dup(1), "wb", buffering=0)
+        os.dup2(2, 1)  # what a library prints is no message
+        self._lock = threading.Lock()
+        self._asked: set[str | int] = set()
+        """The ids of requests without a response."""
 
     async def __aiter__(self) -> AsyncIterator[str]:
         async for line in anyio.wrap_file(TextIOWrapper(sys.stdin.buffer, "utf-8", errors="replace")):
-            problem = _problem_of_id(line.encode())
-            if problem is None:
-                yield line
-            else:
-                await self.replies.send(mcp_sdk.invalid_request(problem))
+            if (problem := _problem_of_id(line.encode())) is not None:
+                error = {"code": _INVALID_REQUEST, "message": problem}
+                await self.write(dumps({"jsonrpc": "2.0", "id": None, "error": error}).decode() + "\n")
+                continue
+            message = _message(line)
+            if "method" in message and "id" in message:
+                self._asked.add(message["id"])
+            yield line
+        with anyio.move_on_after(self._seconds):
+            while self._asked:
+                await anyio.sleep(_POLL_SECONDS)
+
+    async def write(self, line: str) -> None:
+        message = _message(line)
+        if "method" not in message:
+            self._asked.discard(message.get("id", ""))
+        try:
+            await to_thread.run_sync(self._write, line.encode())
+        except BrokenPipeError:  # the client reads no more
+            signal.raise_signal(signal.SIGTERM)
+
+    async def flush(self) -> None:
+        """Each line is flushed when it is written."""
+
+    def _write(self, line: bytes) -> None:
+        left = memoryview(line)
+        with self._lock:
+            while left:
+                left = left[self._out.write(left) :]
+
+
+def _message(line: str) -> Mapping[str, Any]:
+    """A message with the id of a request or response; empty if it has none, or is not valid."""
+    try:
+        message = loads(line.encode())
+    except ValueError:
+        return {}
+    has_id = isinstance(message, dict) and type(message.get("id")) in (str, int)
+    return message if has_id else {}
 
 
 def _session_meta(context: Any) -> dict[str, Any]:
@@ -300,8 +352,8 @@ def _session_meta(context: Any) -> dict[str, Any]:
     return {name: meta[key] for name, key in keys if meta.get(key) is not None}
 
 
-def serve_stdio(tools: Tools, *, max_bytes: int, offered: Offered) -> None:
-    """Serve the tools on standard input and output until the input ends."""
+def serve_stdio(tools: Tools, *, max_bytes: int, offered: Offered, seconds: float) -> None:
+    """Serve the tools on standard input and output until the input ends, and ``seconds`` more for what it asked."""
 
     async def call(context: Any, name: str, arguments: dict[str, Any]) -> tuple[dict[str, Any], int]:
         meta = _session_meta(context)
@@ -322,9 +374,10 @@ def serve_stdio(tools: Tools, *, max_bytes: int, offered: Offered) -> None:
 
     async def main() -> None:
         server = server_of(call, list_schemas, max_bytes=max_bytes, offered=offered)
-        lines = _Lines()
-        async with stdio_server(cast(Any, lines)) as (read, write):
-            lines.replies = write
+        stdio = _Stdio(seconds)
+        async with stdio_server(cast(Any, stdio), cast(Any, stdio)) as (read, write):
             await server.run(read, write, server.create_initialization_options())
 
+    # The thread that reads would hold the process until the next line. What was answered is recorded.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     anyio.run(main)

@@ -11,7 +11,6 @@ from typing import Any, Final
 
 from mcp.server.lowlevel import Server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
-from mcp.shared.message import SessionMessage
 
 from scholarbase import __version__
 from scholarbase.errors import ToolNotFound
@@ -79,13 +78,6 @@ def _invalid_params(message: str) -> Exception:
     else:
         error = import_module("mcp").MCPError(_types.INVALID_PARAMS, message)
     return error
-
-
-def invalid_request(message: str) -> SessionMessage:
-    """The reply to a request whose id is invalid."""
-    data = _types.ErrorData(code=_types.INVALID_REQUEST, message=message)
-    error = _types.JSONRPCError.model_construct(jsonrpc="2.0", id=None, error=data)
-    return SessionMessage(_types.JSONRPCMessage(error) if IS_FIRST else error)
 
 
 def over_http(server: Any) -> StreamableHTTPSessionManager:

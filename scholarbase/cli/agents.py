@@ -94,7 +94,9 @@ def mcp(
     from scholarbase.client import Client
     from scholarbase.tools import Tools
 
-    served = partial(serve_stdio, max_bytes=settings.max_body_bytes, offered=tool_set)
+    served = partial(
+        serve_stdio, max_bytes=settings.max_body_bytes, offered=tool_set, seconds=settings.timeout
+    )
     native: ToolSet = "scholarbase" if tool_set == "retrieval" else tool_set
     recorded = name is not None or query is not None or as_of is not None
     named = name or f"mcp-{secrets.token_hex(4)}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -343,13 +344,41 @@ def test_a_request_whose_id_is_no_text_or_whole_number_got_no_reply(server: str)
 
 
 @pytest.mark.slow
-def test_stdio_replies_to_a_request_without_a_valid_id(sample_library: Path) -> None:
+def test_stdio_answers_all_that_was_asked_before_the_input_ended(sample_library: Path) -> None:
     command = [sys.executable, "-m", "scholarbase.cli", "mcp", "--library", str(sample_library)]
-    request = b'{"jsonrpc": "2.0", "id": null, "method": "tools/list"}\n'
-    done = subprocess.run(command, input=request, capture_output=True, check=True)
-    [reply] = map(json.loads, done.stdout.splitlines())
-    assert reply["id"] is None
-    assert reply["error"]["message"].startswith("id is null: MCP requests have a string")
+    about = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "a", "version": "1"}}
+    call = {"name": "search_papers", "arguments": {"q": "string theory"}}
+    messages: list[dict[str, Any]] = [
+        {"id": None, "method": "tools/list"},
+        {"id": 0, "method": "initialize", "params": about},
+        {"method": "notifications/initialized"},
+        *({"id": number, "method": "tools/call", "params": call} for number in range(1, 21)),
+    ]
+    sent = "".join(json.dumps({"jsonrpc": "2.0", **message}) + "\n" for message in messages).encode()
+    settings = {**os.environ, "SCHOLARBASE_TIMEOUT": "100"}
+    done = subprocess.run(command, input=sent, capture_output=True, check=True, env=settings)
+    replies = {reply["id"]: reply for reply in map(json.loads, done.stdout.splitlines())}
+    assert replies.keys() == {None, *range(21)}
+    assert replies[None]["error"]["message"].startswith("id is null: MCP requests have a string")
+    # A client that interrupts the server, or reads no more, ends it without a traceback.
+    for end in ("interrupt", "close"):
+        with subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        ) as server:
+            assert server.stdin is not None
+            assert server.stdout is not None
+            server.stdin.write(sent[: sent.index(b"\n") + 1])
+            server.stdin.flush()
+            assert server.stdout.readline()
+            if end == "interrupt":
+                server.send_signal(signal.SIGINT)
+            else:
+                server.stdout.close()
+                server.stdin.write(sent[: sent.index(b"\n") + 1])
+                server.stdin.flush()
+            assert server.wait(100) == (-signal.SIGINT if end == "interrupt" else -signal.SIGTERM)
+            assert server.stderr is not None
+            assert not server.stderr.read()
 
 
 def test_all_tools_are_called() -> None:
