@@ -20,6 +20,9 @@ MAX_BYTES: Final = 2**18
 """Bytes of a response that is kept: a hundred papers with their abstracts. A larger one takes the room of many, and is
 seldom asked for again."""
 
+WAIT: Final = 0.8
+"""The part of its time limit that a request waits for an equal one in another worker."""
+
 
 class Kept(Protocol):
     """A response that is not changed."""
@@ -40,6 +43,7 @@ class ResponseCache:
         self._kept: OrderedDict[bytes, Any] = OrderedDict()
         """The least recently used first."""
         self._running: dict[bytes, asyncio.Future[Any]] = {}
+        self._wait = WAIT * settings.timeout
         self._shared: SharedResponses | None = None
         requests = Counter(
             "scholarbase_response_cache",
@@ -52,7 +56,7 @@ class ResponseCache:
 
     def share(self, path: Path) -> None:
         """Share responses with the other workers of a server, through its first process, which listens at ``path``."""
-        self._shared = SharedResponses(path)
+        self._shared = SharedResponses(path, self._wait)
 
     def close(self) -> None:
         """Leave the other workers."""

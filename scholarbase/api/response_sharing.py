@@ -178,11 +178,13 @@ class SharedResponses(_Frames):
 
     Args:
         path: the socket of the first process.
+        seconds: how long a request waits for another worker, which may be stopped, before it runs here.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, seconds: float) -> None:
         super().__init__()
         self._path = path
+        self._seconds = seconds
         self._connecting = asyncio.Lock()
         self._numbers = itertools.count()
         self._waiting: dict[int, asyncio.Future[bytes]] = {}
@@ -204,8 +206,10 @@ class SharedResponses(_Frames):
                     await asyncio.get_running_loop().create_unix_connection(lambda: self, str(self._path))
         if self.transport is None:
             return await run(), False
+        loop = asyncio.get_running_loop()
         number = next(self._numbers)
-        waiting = self._waiting[number] = asyncio.get_running_loop().create_future()
+        waiting = self._waiting[number] = loop.create_future()
+        timer = loop.call_later(self._seconds, self.received, number, key, b"")
         made = b""
         self.send(number, key, None)
         try:
@@ -216,6 +220,7 @@ class SharedResponses(_Frames):
                 made = pickle.dumps(response)
             return response, False
         finally:
+            timer.cancel()
             del self._waiting[number]
             if not (waiting.done() and not waiting.cancelled() and waiting.result()):
                 self.send(number, key, made)

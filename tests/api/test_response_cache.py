@@ -203,6 +203,27 @@ def test_workers_share_what_one_of_them_makes(tmp_path: Path) -> None:
         for worker in workers:
             worker.close()
 
+    async def stopped() -> None:
+        """A worker that never ends a request does not stop those of others."""
+        stuck, other = (ResponseCache(load_settings(timeout=0.1), CollectorRegistry()) for _ in range(2))
+        for worker in (stuck, other):
+            worker.share(runtime.response_socket)
+        begun, never = asyncio.Event(), asyncio.Event()
+
+        async def run(*, ends: bool) -> CallResponse:
+            begun.set()
+            if not ends:
+                await never.wait()
+            return response(b"made")
+
+        first = asyncio.create_task(stuck.get(b"f", lambda: run(ends=False)))
+        await begun.wait()
+        assert await other.get(b"f", lambda: run(ends=True)) == response(b"made")
+        never.set()
+        await first
+        for worker in (stuck, other):
+            worker.close()
+
     async def alone() -> None:
         cache = ResponseCache(settings, CollectorRegistry())
         cache.share(runtime.response_socket)  # nobody listens any more
@@ -214,6 +235,7 @@ def test_workers_share_what_one_of_them_makes(tmp_path: Path) -> None:
 
     with sharing_responses(settings, runtime):
         asyncio.run(main())
+        asyncio.run(stopped())
     asyncio.run(alone())
 
 
