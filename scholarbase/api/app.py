@@ -86,6 +86,7 @@ def create_app(
             for mcp_context in running:
                 await stack.enter_async_context(mcp_context)
             app.state.admission.start()
+            await app.state.responses.start()
             on_start()
             yield
         for part in (app.state.admission, app.state.responses, app.state.readiness):

@@ -58,6 +58,11 @@ class ResponseCache:
         """Share responses with the other workers of a server, through its first process, which listens at ``path``."""
         self._shared = SharedResponses(path, self._wait)
 
+    async def start(self) -> None:
+        """Meet the other workers."""
+        if self._shared is not None:
+            await self._shared.connect()
+
     def close(self) -> None:
         """Leave the other workers."""
         if self._shared is not None and self._shared.transport is not None:

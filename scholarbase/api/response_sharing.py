@@ -189,6 +189,13 @@ class SharedResponses(_Frames):
         self._numbers = itertools.count()
         self._waiting: dict[int, asyncio.Future[bytes]] = {}
 
+    async def connect(self) -> None:
+        """Connect to the first process, unless it is connected or ends."""
+        async with self._connecting:
+            if self.transport is None:
+                with suppress(OSError):
+                    await asyncio.get_running_loop().create_unix_connection(lambda: self, str(self._path))
+
     async def get(
         self, key: bytes, run: Callable[[], Awaitable[R]], is_kept: Callable[[R], bool]
     ) -> tuple[R, bool]:
@@ -200,10 +207,7 @@ class SharedResponses(_Frames):
         Raises:
             Whatever ``run`` raises.
         """
-        async with self._connecting:
-            if self.transport is None:
-                with suppress(OSError):  # the server stops
-                    await asyncio.get_running_loop().create_unix_connection(lambda: self, str(self._path))
+        await self.connect()
         if self.transport is None:
             return await run(), False
         loop = asyncio.get_running_loop()
