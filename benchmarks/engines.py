@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import json
 import shutil
-import sqlite3
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -20,6 +20,7 @@ import Stemmer
 import tantivy
 
 from benchmarks.timing import size
+from scholarbase.databases import open_for_reading
 from scholarbase.indexes import catalog
 from scholarbase.indexes.stop_words import STOP_WORDS
 
@@ -144,14 +145,11 @@ def _tokenizer() -> Any:
 
 def texts(library: Path) -> Iterator[tuple[int, str]]:
     """Each paper's id, and title and abstract as one text, by ascending id."""
-    connection = sqlite3.connect(f"file:{library / catalog.FILE_NAME}?mode=ro&immutable=1", uri=True)
-    try:
-        for paper, title, abstract in connection.execute(
-            "SELECT id, title, abstract FROM documents ORDER BY id"
+    with closing(open_for_reading(library / catalog.FILE_NAME)) as db:
+        for paper, title, abstract in db.execute(
+            "SELECT id, title, abstract FROM papers LEFT JOIN abstracts ON paper_id = id ORDER BY id"
         ):
             yield paper, f"{title}\n{abstract or ''}"
-    finally:
-        connection.close()
 
 
 def built(folder: Path, build: Callable[[Path, Path], None], library: Path) -> Path:
