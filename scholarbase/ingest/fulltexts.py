@@ -174,7 +174,6 @@ class FullTexts:
                     # Last: a text without other ids, of a paper of this title, has it too.
                     ids = (*ids, f"Doc:{entry_id(described)}")
                 self._stage(file.name, entry.number, full, ids)
-        packed = store.packed(lines)
         with self._checkpoint.transaction():
             counts: Counter[str] = Counter(
                 {f"lines_{file.source}": len(batch), f"rejects_{file.source}": len(rejects)}
@@ -189,7 +188,7 @@ class FullTexts:
             self._checkpoint.set(f"document:{file.name}", batch[-1].number)
             if lines:
                 with store.transaction():
-                    store.append(Dataset.ARXIV, records[Dataset.ARXIV], packed.result() or [])
+                    store.append(Dataset.ARXIV, records[Dataset.ARXIV], lines)
                 self._checkpoint.set("records", store.ends)
 
     def _unstage(self, file: str, number: int) -> None:

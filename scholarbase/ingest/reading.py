@@ -227,7 +227,6 @@ class Reading:
                         entry.record.line = entry.line
                     records.append(entry.record)
                     lines.append(entry.content)
-            packed = self.store.packed([] if is_own or is_citations else lines)
             with self.checkpoint.transaction():
                 counts = self._writer.write(file.dataset, records, sets, file.name)
                 counts[f"lines_{file.kind}"] = len(batch)
@@ -236,7 +235,7 @@ class Reading:
                 self.checkpoint.reject(file.name, file.kind, rejects)
                 self.checkpoint.set(key, [batch[-1].number, *read.state])
                 if stored:
-                    self._append(file.dataset, records, packed.result())
+                    self._append(file.dataset, records, lines)
             tracker.at(before + read.count)
             tracker.advance(len(batch))
         if not read.same_start or read.state != (fact.bytes, fact.sha256):

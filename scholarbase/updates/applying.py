@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zlib
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -22,7 +21,7 @@ from scholarbase.ingest.sources import (
     openalex,
     read_records,
 )
-from scholarbase.ingest.store import About, Key, Links, RecordStore, cited_works, is_older, links_of, pack
+from scholarbase.ingest.store import About, Key, Links, RecordStore, cited_works, is_older, links_of
 from scholarbase.updates.own import OwnKeys, read_own
 
 T = TypeVar("T")
@@ -195,12 +194,12 @@ def _replace(
     new = [
         (record, line)
         for key, (record, line) in records.items()
-        if _replaces(dataset, line, [zlib.decompress(row[2]) for row in stored.get(key, [])])
+        if _replaces(dataset, line, [store.line(row[2]) for row in stored.get(key, [])])
     ]
     replaced = [row for record, _ in new for row in stored.get(links_of(record).key, [])]
     deleted = [row for key in gone for row in stored.get(key, [])]
     store.db.executemany("DELETE FROM records WHERE id = ?", [(row[0],) for row in (*replaced, *deleted)])
-    store.append(dataset, [record for record, _ in new], [pack(line) for _, line in new])
+    store.append(dataset, [record for record, _ in new], [line for _, line in new])
     if dataset is Dataset.OPENALEX:
         _replace_cited(store, [row[1].key for row in (*replaced, *deleted)], new, applied)
     store.leave_sets(dataset, gone)

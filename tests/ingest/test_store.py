@@ -10,7 +10,7 @@ from scholarbase.ingest import folder, reading
 from scholarbase.ingest.job import ingest
 from scholarbase.ingest.records import CitationRecord, TldrRecord
 from scholarbase.ingest.sources import Dataset
-from scholarbase.ingest.store import RecordStore, pack
+from scholarbase.ingest.store import RecordStore
 from scholarbase.ingest.writer import CatalogWriter
 
 
@@ -27,7 +27,7 @@ def test_a_resumed_job_keeps_all_rows_of_its_last_commit_and_no_others(tmp_path:
         def add(*numbers: int) -> None:
             with store.transaction():
                 records = [TldrRecord(number, "Text.") for number in numbers]
-                store.append(Dataset.TLDRS, records, [pack(b"{}")] * len(records))
+                store.append(Dataset.TLDRS, records, [b"{}"] * len(records))
                 store.append(Dataset.CITATIONS, [CitationRecord(n, n + 1) for n in numbers], [])
 
         add(1, 2, 3)
