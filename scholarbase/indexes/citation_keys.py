@@ -48,26 +48,35 @@ def exist(connection: sqlite3.Connection) -> bool:
     return connection.execute("SELECT 1 FROM aliases WHERE scheme = 'Key' LIMIT 1").fetchone() is not None
 
 
-def sharing(connection: sqlite3.Connection, key: str) -> list[tuple[int, str | None]]:
-    """The papers with a key, and their keys with the name of a file, None where other papers share that too."""
+_BY_DAY: Final = """
+(?2 IS NULL OR EXISTS (SELECT 1 FROM papers p WHERE p.id = k.paper_id AND p.last_day <= ?2))
+"""
+"""The condition that the paper of an alias ``k`` had appeared by a day, if there is one."""
+
+
+def sharing(connection: sqlite3.Connection, key: str, day: int | None = None) -> list[tuple[int, str | None]]:
+    """The papers with a key, as of a day, and their keys with the name of a file, None where other papers share that
+    too."""
     return connection.execute(
-        """
+        f"""
         SELECT paper_id, (
             SELECT min(f.value) FROM aliases f
             WHERE f.paper_id = k.paper_id AND f.scheme = 'Key'
             AND substr(f.value, -1 - length(?1)) = '/' || ?1 AND NOT EXISTS (
                 SELECT 1 FROM aliases o WHERE o.scheme = 'Key' AND o.value = f.value AND o.paper_id <> f.paper_id
             )
-        ) FROM aliases k WHERE scheme = 'Key' AND value = ?1 ORDER BY paper_id
+        ) FROM aliases k WHERE scheme = 'Key' AND value = ?1 AND {_BY_DAY} ORDER BY paper_id
         """,
-        (key,),
+        (key, day),
     ).fetchall()
 
 
-def near(connection: sqlite3.Connection, key: str) -> list[str]:
-    """Keys similar to an unknown one, the most similar first: keys in another case come before the others."""
+def near(connection: sqlite3.Connection, key: str, day: int | None = None) -> list[str]:
+    """Keys of papers, as of a day, similar to an unknown one, the most similar first: keys in another case come before
+    the others."""
     rows = connection.execute(
-        "SELECT DISTINCT value FROM aliases WHERE scheme = 'Key' LIMIT ?", (_MAX_COMPARED,)
+        f"SELECT DISTINCT value FROM aliases k WHERE scheme = 'Key' AND {_BY_DAY} LIMIT ?1",
+        (_MAX_COMPARED, day),
     )
     similar = process.extract(
         key,

@@ -21,7 +21,7 @@ from scholarbase.ingest.encoding import encode_papers, load_vectors
 from scholarbase.manifest import read_manifest
 from scholarbase.progress import Reporter, SilentReporter
 from scholarbase.rerankers.base import MAX_TEXT_LENGTH
-from scholarbase.rerankers.encoder import FILE_NAME, FORMAT, KEYS, ROWS, VECTORS, key_of
+from scholarbase.rerankers.encoder import FILE_NAME, FORMAT, KEYS, ROWS, VECTORS, StoredVectors, key_of
 
 BUILDING: Final = "building"
 """The folder of what is encoded so far, until the end."""
@@ -37,7 +37,8 @@ def store_vectors(
 ) -> int:
     """Store the vectors of all papers in ``folder``. Returns their number.
 
-    An interrupted call goes on where it was with the same arguments; ``vectors`` are read again.
+    An interrupted call goes on where it was with the same arguments; ``vectors`` are read again. Where the folder has
+    the vectors already, nothing is done.
 
     Args:
         location: the name, path or URL that opens the encoder again.
@@ -49,10 +50,13 @@ def store_vectors(
         EncoderError, EncoderMismatch, SourceError, StorageError: as in an ingest.
     """
     _, snapshot = read_manifest(library)
-    about = {"format": FORMAT, "encoder": location, "spec": encoder.spec.to_dict()}
-    wanted = orjson.dumps(about | {"snapshot": snapshot}, option=orjson.OPT_INDENT_2)
+    about = {"format": FORMAT, "encoder": location, "spec": encoder.spec.to_dict(), "snapshot": snapshot}
+    wanted = orjson.dumps(about, option=orjson.OPT_INDENT_2)
     building = folder / BUILDING
     with storage_errors(folder):
+        if (folder / FILE_NAME).is_file() and (folder / FILE_NAME).read_bytes() == wanted:
+            shutil.rmtree(building, ignore_errors=True)
+            return len(StoredVectors.open(folder).keys)
         if folder.exists() and (unhidden(folder) - {BUILDING} or (building.exists() and unhidden(building))):
             begun = building / FILE_NAME
             if not begun.is_file() or begun.read_bytes() != wanted:
@@ -90,6 +94,6 @@ def store_vectors(
         np.save(folder / KEYS, np.array(keys, dtype=np.uint64)[order])
         np.save(folder / ROWS, order.astype(np.uint32))
         with atomic_write(folder / FILE_NAME) as file:
-            file.write(orjson.dumps(about, option=orjson.OPT_INDENT_2))
+            file.write(wanted)
         shutil.rmtree(building)
     return len(keys)

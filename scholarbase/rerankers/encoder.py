@@ -3,7 +3,7 @@
 Encoding fifty abstracts takes a small model a second or more on a CPU. Their vectors are the same for every query, so
 :mod:`scholarbase.ingest.stored` computes them once, and a search encodes only the query. A folder of stored vectors has
 
-- ``stored.json``: the format, where the encoder is, and its spec;
+- ``stored.json``: the format, where the encoder is, its spec, and the snapshot of the library;
 - ``keys.npy``: the first 8 bytes of the BLAKE2b hash of each text, as 64-bit integers, ascending;
 - ``rows.npy``: the row of the vector of each key;
 - ``vectors.f16``: float16, a row of the encoder's dimensions for each text.

@@ -156,7 +156,7 @@ class Checking:
             return Outcome("unreadable", reference.problem)
         text = line_text(reference) if reference.is_plain else ""
         key = _citation_key(text)
-        sharing = [] if key is None else self._catalog.sharing_key(key.value)
+        sharing = [] if key is None else self._catalog.sharing_key(key.value, self._day)
         if key is not None and sharing:
             reference, text = replace(reference, ids=(key,) * len(sharing)), ""
         numbers = [number for number, _ in sharing] or self._catalog.resolve(reference.ids)

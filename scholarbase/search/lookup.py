@@ -214,7 +214,7 @@ class Lookup:
         """The papers of ``exclude_ids``. A paper that is not there cannot be a result, so it needs only a warning."""
         if not ids:
             return frozenset(), ()
-        numbers = self.find(ids)
+        numbers = self.find(ids, day)
         existing = frozenset(number for number in numbers if number is not None)
         if day is not None:
             existing = frozenset(self._catalog.existing(list(existing), day))
@@ -268,35 +268,37 @@ class Lookup:
 
     def id(self, paper_id: str, as_of: str | None = None) -> int:
         """The catalogue id of a paper. Raises as ``paper``."""
-        day = self.day(as_of)
         # Agents look up a paper, then its references, then its citations.
-        number = self._numbers.get(paper_id, lambda: self.ids([paper_id])[0])
-        if day is not None:
-            self._check_existing([paper_id], [number], as_of, day)
-        return number
+        return self._numbers.get((paper_id, as_of), lambda: self.ids([paper_id], as_of)[0])
 
-    def find(self, ids: Sequence[str]) -> list[int | None]:
+    def find(self, ids: Sequence[str], day: int | None = None) -> list[int | None]:
         """The catalogue ids of papers, None for those that the library lacks. Where it has citation keys, a text of no
-        other form may be one.
+        other form may be one; a key of several papers names the only one, if there is one, that had appeared by a day.
 
         Raises:
             InvalidRequest: an id has no valid form, or is a citation key of several papers.
         """
         identifiers = [parse(paper_id, keys=not is_set(paper_id)) for paper_id in ids]
         numbers = self._catalog.resolve(identifiers)
-        for paper_id, identifier, number in zip(ids, identifiers, numbers, strict=True):
-            if number is None and identifier.scheme == "Key":
-                self._check_key(paper_id, identifier)
+        for place, identifier in enumerate(identifiers):
+            if numbers[place] is None and identifier.scheme == "Key":
+                numbers[place] = self._of_key(ids[place], identifier, day)
         return numbers
 
-    def _check_key(self, paper_id: str, key: Identifier) -> None:
-        """Raises InvalidRequest: the key is that of several papers, or the library has no keys, and the text is not an
-        id of another form."""
-        sharing = self._catalog.sharing_key(key.value)
+    def _of_key(self, paper_id: str, key: Identifier, day: int | None) -> int | None:
+        """The only paper by a day with a key that several have, None without one.
+
+        Raises:
+            InvalidRequest: it is that of several papers by then, or the library has no keys, and the text is not an id
+                of another form.
+        """
+        sharing = self._catalog.sharing_key(key.value, day)
         if not sharing:
             if not self._catalog.has_keys():
                 parse(paper_id)
-            return
+            return None
+        if len(sharing) == 1:
+            return sharing[0][0]
         papers = self._catalog.papers([number for number, _ in sharing], ("id", "title"))
         names = [
             f"{paper.id if of_file is None else f'Key:{of_file}'} ({shown(paper.title, 60)})"
@@ -307,11 +309,12 @@ class Lookup:
         )
 
     def ids(self, ids: Sequence[str], as_of: str | None = None) -> list[int]:
-        resolved = self.find(ids)
+        day = self.day(as_of)
+        resolved = self.find(ids, day)
         missing = [paper_id for paper_id, number in zip(ids, resolved, strict=True) if number is None]
         if missing:
             first = parse(missing[0], keys=True)
-            near = self._catalog.near_keys(first.value) if first.scheme == "Key" else []
+            near = self._catalog.near_keys(first.value, day) if first.scheme == "Key" else []
             advice = (
                 f"similar citation keys are {', '.join(map(repr, near))} (case matters)."
                 if near
@@ -321,14 +324,7 @@ class Lookup:
                 f"No paper {listed(missing)} in this library (snapshot {self._snapshot}): {advice}"
             )
         numbers = [number for number in resolved if number is not None]
-        if as_of is not None and (day := self.day(as_of)) is not None:
-            self._check_existing(ids, numbers, as_of, day)
-        return numbers
-
-    def _check_existing(
-        self, ids: Sequence[str], numbers: Sequence[int], as_of: str | None, day: int
-    ) -> None:
-        existing = self._catalog.existing(numbers, day)
+        existing = set(numbers) if day is None else self._catalog.existing(numbers, day)
         later = [paper_id for paper_id, number in zip(ids, numbers, strict=True) if number not in existing]
         if later:
             which = "Paper {} does" if len(later) == 1 else "Papers {} do"
@@ -336,6 +332,7 @@ class Lookup:
                 f"{which.format(listed(later))} not exist as of {as_of}: published later, or on an unknown day. "
                 "Use a later as_of, or leave it out."
             )
+        return numbers
 
 
 def name_expression(name: str, argument: str) -> str:

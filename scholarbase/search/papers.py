@@ -58,7 +58,7 @@ class Papers(Part):
     def papers(self, request: PaperBatchBody) -> PaperBatchResponse:
         """Many papers. Raises PaperNotFound if the request needs all of them."""
         day = self._lookup.day(request.as_of)
-        numbers = self._lookup.find(request.ids)
+        numbers = self._lookup.find(request.ids, day)
         existing = {paper_id for paper_id in numbers if paper_id is not None}
         if day is not None:
             existing = self._catalog.existing(list(existing), day)

@@ -81,7 +81,7 @@ def _read_papers(library: Library, request: PaperBatchBody) -> PaperBatchRespons
     for paper_id in request.ids:
         try:
             if parse(paper_id, keys=True).scheme == "Key":
-                library.lookup.find([paper_id])
+                library.lookup.find([paper_id], library.lookup.day(request.as_of))
         except InvalidRequest as error:
             errors[paper_id] = InvalidId(paper_id, str(error))
     valid = tuple(paper_id for paper_id in request.ids if paper_id not in errors)

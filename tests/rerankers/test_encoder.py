@@ -147,8 +147,20 @@ def test_an_interrupted_call_goes_on(
     assert store_vectors(dense_library, folder, counting, "minilm") == len(StoredVectors.open(stored).keys)
     assert sorted(file.name for file in folder.iterdir()) == sorted(file.name for file in stored.iterdir())
     assert (folder / "keys.npy").read_bytes() == (stored / "keys.npy").read_bytes()
-    with pytest.raises(InvalidRequest, match="has other files"):
-        store_vectors(dense_library, folder, counting, "minilm")
+
+
+def test_a_finished_folder_is_left_as_it_is(
+    dense_library: Path, stored: Path, minilm: SentenceTransformersEncoder, tmp_path: Path
+) -> None:
+    folder = shutil.copytree(stored, tmp_path / "copy")
+    (folder / "building").mkdir()  # as after a kill between the last two steps
+    counting = Counting(minilm)
+    counting.fails = True
+    location = orjson.loads((stored / "stored.json").read_bytes())["encoder"]
+    assert store_vectors(dense_library, folder, counting, location) == len(StoredVectors.open(stored).keys)
+    assert sorted(file.name for file in folder.iterdir()) == sorted(file.name for file in stored.iterdir())
+    with pytest.raises(InvalidRequest, match="vectors of another library or encoder: give a new folder"):
+        store_vectors(dense_library, folder, counting, "another")
 
 
 def test_what_does_not_belong_together_is_an_error(

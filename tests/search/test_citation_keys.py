@@ -180,6 +180,50 @@ def test_the_error_for_an_unknown_key_names_similar_ones(client: Client) -> None
             client.paper(key)
 
 
+DATED = """
+@article{shared, title={An early paper with this key}, author={Early, Ann}, date={2001-02-03}}
+@article{only2001, title={Another early paper}, author={Early, Ann}, date={2001-02-03}}
+"""
+LATER = """
+@article{shared, title={A later paper with this key}, author={Late, Bob}, date={2015-06-07}}
+@article{only2015, title={Another later paper}, author={Late, Bob}, date={2015-06-07}}
+@article{pair, title={One of two later papers}, author={Late, Bob}, date={2015-06-07}}
+"""
+LATEST = "@article{pair, title={The other of two later papers}, author={Late, Bob}, date={2015-06-08}}"
+
+
+@pytest.fixture(scope="module")
+def dated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
+    folder = tmp_path_factory.mktemp("dated")
+    for name, text in (("early.bib", DATED), ("later.bib", LATER), ("latest.bib", LATEST)):
+        (folder / name).write_text(text)
+    ingest(sorted(folder.glob("*.bib")), folder / "library", rules=IngestRules(keep="title"))
+    with Library.open(folder / "library") as opened:
+        yield opened
+
+
+def test_keys_of_later_papers_are_not_named_at_a_point_in_time(dated: Library) -> None:
+    with pytest.raises(InvalidRequest, match="is that of 2 papers"):
+        dated.paper("shared")
+    early = dated.paper("shared", as_of="2010-01")
+    assert early.title == "An early paper with this key"
+    assert dated.papers(["shared", "pair"], as_of="2010-01") == [early, None]
+    for _ in range(2):  # with and without the cache
+        with pytest.raises(PaperNotFound, match=r"No paper 'pair' .*try a title match"):
+            dated.paper("pair", as_of="2010-01")
+        with pytest.raises(PaperNotFound, match=r"similar citation keys are 'only2001' \("):
+            dated.paper("only2011", as_of="2010-01")
+    with pytest.raises(PaperNotFound, match="similar citation keys are 'only2001', 'only2015'"):
+        dated.paper("only2011")
+    with pytest.raises(InvalidRequest, match="is that of 2 papers"):
+        dated.paper("pair", as_of="2016-01")
+    lines = "shared\npair\n"
+    then, unknown = dated.check_references(lines, input_format="text", as_of="2010-01").results
+    assert (then.status, then.paper) == ("held", early)
+    assert (unknown.status, unknown.reason) == ("not_in_snapshot", "No title or id found in the reference.")
+    assert [one.status for one in dated.check_references(lines, input_format="text").results] == ["near"] * 2
+
+
 def test_other_invalid_ids_stay_invalid(library: Library, sample: Library) -> None:
     for text in ("two words", "arXiv:99", "12345"):
         with pytest.raises(InvalidRequest):

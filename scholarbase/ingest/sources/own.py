@@ -30,6 +30,8 @@ READERS: Final[Mapping[str, Callable[[str], list[Reference]]]] = {
 _LINE_END: Final = re.compile(r"\r\n?")
 _HALF: Final = re.compile("[\ud800-\udfff]")
 """Half of a surrogate pair, which stands for a byte that is not UTF-8."""
+REPLACED: Final = "\ufffd"
+"""What messages show for such a byte."""
 _KINDS: Final = {
     "article": "JournalArticle", "journalarticle": "JournalArticle", "articlejournal": "JournalArticle",
     "jour": "JournalArticle", "inproceedings": "Conference", "conference": "Conference",
@@ -65,7 +67,7 @@ def paper_of(entry: Reference, *, repaired: bool = False) -> PaperRecord | Rejec
 
 
 def _named(entry: Reference, sentence: str) -> str:
-    return sentence if entry.key is None else f"{entry.key[:80]!a}: {sentence}"
+    return sentence if entry.key is None else f"{_HALF.sub(REPLACED, entry.key[:80])!r}: {sentence}"
 
 
 def _paper(entry: Reference, repaired: bool) -> PaperRecord:

@@ -148,6 +148,10 @@ def test_other_encodings_than_utf_8(tmp_path: Path) -> None:
     table = written(tmp_path / "latin.csv", "title,year\nÜber alles,2001\nPlain,2002\n".encode("latin-1"))
     assert [record.title for record in papers(table)] == ["Plain"]
     assert rejects(table) == [(2, "bad-unicode")]
+    keyed = written(tmp_path / "keyed.bib", "@misc{Müller, title = {Über}}".encode("latin-1"))
+    [(_, refused)] = read(keyed)
+    assert isinstance(refused, Reject)
+    assert refused.detail.startswith("'M\ufffdller': The entry is not valid UTF-8")
     for encoding in ("utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-le"):
         for name, content in (("wide.csv", "title,year\nA,2001\n"), ("wide.bib", text)):
             with pytest.raises(SourceError, match=f"is in {encoding[:6].upper()}: save it as UTF-8"):
