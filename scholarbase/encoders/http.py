@@ -154,13 +154,11 @@ class HttpEncoder:
 
     def encode_documents(self, texts: Sequence[str]) -> Encodings:
         """Encode documents. Only a ScholarBase service gets the input type."""
-        with self._service.errors():
-            return self._encode(texts, "document")
+        return self._encode(texts, "document")
 
     def encode_queries(self, texts: Sequence[str]) -> Encodings:
         """Encode queries. Only a ScholarBase service gets the input type."""
-        with self._service.errors():
-            return self._encode(texts, "query")
+        return self._encode(texts, "query")
 
     def close(self) -> None:
         """Close the connections. Encoding raises EncoderError afterwards."""
@@ -193,16 +191,17 @@ class HttpEncoder:
         return spec
 
     def _encode(self, texts: Sequence[str], input_type: InputType) -> Encodings:
-        if self._service.is_closed:
-            raise EncoderError(f"The encoder {self.spec.name} is closed: open it again.")
         batches = [
             list(texts[start : start + self._batch_size]) for start in range(0, len(texts), self._batch_size)
         ]
         dense = [np.empty((0, self.spec.dimensions), dtype=np.float32)]
         sparse: list[LearnedSparse] = []
-        for batch_dense, batch_sparse in self._encoded(batches, input_type):
-            dense.append(batch_dense)
-            sparse.extend(batch_sparse or [])
+        with self._service.errors():
+            if self._service.is_closed:
+                raise EncoderError(f"The encoder {self.spec.name} is closed: open it again.")
+            for batch_dense, batch_sparse in self._encoded(batches, input_type):
+                dense.append(batch_dense)
+                sparse.extend(batch_sparse or [])
         return Encodings(np.concatenate(dense), sparse if self.spec.learned_sparse else None)
 
     def _encoded(self, batches: list[list[str]], input_type: InputType) -> Iterator[_Vectors]:

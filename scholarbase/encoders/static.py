@@ -115,14 +115,6 @@ class StaticEncoder:
         """The number of tokens."""
         return len(self._table)
 
-    def encode_documents(self, texts: Sequence[str]) -> Encodings:
-        """Encode documents. Rows of texts without known tokens are zero."""
-        return self._encode(texts)
-
-    def encode_queries(self, texts: Sequence[str]) -> Encodings:
-        """Encode queries, in the same way as documents."""
-        return self._encode(texts)
-
     def close(self) -> None:
         """Shut down the threads. Encoding after this raises EncoderError."""
         with self._lock:
@@ -148,7 +140,8 @@ class StaticEncoder:
             ) from error
         return ids if self._unknown is None else [row[row != self._unknown] for row in ids]
 
-    def _encode(self, texts: Sequence[str]) -> Encodings:
+    def encode_documents(self, texts: Sequence[str]) -> Encodings:
+        """Encode documents. Rows of texts without known tokens are zero."""
         batches = [texts[start : start + BATCH_SIZE] for start in range(0, len(texts), BATCH_SIZE)]
         with self._lock:
             if self._closed:
@@ -160,6 +153,8 @@ class StaticEncoder:
         sums = threads.map(self._sums, batches) if threads and len(batches) > 1 else map(self._sums, batches)
         rows = np.concatenate([np.empty((0, self._spec.dimensions), np.float32), *sums])
         return Encodings(unit_rows(rows, f"The model {self._name}", allow_zero=True))
+
+    encode_queries = encode_documents
 
     def _sums(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
         """The sum of each text's token vectors: it has the direction of their mean."""

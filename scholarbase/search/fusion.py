@@ -249,62 +249,20 @@ def fuse(
     Raises:
         ValueError: a leg ranks a paper twice.
     """
-    lists = [[hit.id for hit in hits] for hits in legs.values()]
-    factors = [(weights or {}).get(name, 1.0) for name in legs]
-    table = FusionTable(*lists, depth=max(map(len, lists)))
-    fused = table.best_scored(limit, k=k, weights=factors)
-    if not explain:
-        return fused, len(table.ids), {}
     shares = {
-        name: weight / (k + np.arange(1, len(hits) + 1, dtype=np.float64))
-        for (name, hits), weight in zip(legs.items(), factors, strict=True)
+        name: (weights or {}).get(name, 1.0) / (k + np.arange(1, len(hits) + 1, dtype=np.float64))
+        for name, hits in legs.items()
     }
-    return fused, len(table.ids), explained(fused, legs, shares)
-
-
-class FusionTable:
-    """The ranks of the papers of legs in arrays, for fast fusion with many constants."""
-
-    def __init__(self, *papers: Sequence[int], depth: int) -> None:
-        """``papers`` are those of each leg, best first; the first ``depth`` of each are fused.
-
-        Raises:
-            ValueError: a leg ranks a paper twice.
-        """
-        legs = [np.asarray(leg[:depth], dtype=np.int64) for leg in papers]
-        self.ids: NDArray[np.int64] = np.unique(np.concatenate(legs))
-        self._ranks = []
-        for leg in legs:
-            ranks = np.full(len(self.ids), np.inf)
-            ranks[np.searchsorted(self.ids, leg)] = np.arange(1, len(leg) + 1)
-            if np.isfinite(ranks).sum() != len(leg):
-                raise ValueError("A leg ranks a paper twice.")
-            self._ranks.append(ranks)
-
-    def best(self, limit: int, *, k: float, weights: Sequence[float]) -> NDArray[np.int64]:
-        """The ids of the ``limit`` best papers, best first, ties by id."""
-        return self.ids[self._order(self._scores(k, weights), limit)]
-
-    def best_scored(self, limit: int, *, k: float, weights: Sequence[float]) -> list[ScoredId]:
-        """The ``limit`` best papers with their scores, best first, ties by id."""
-        scores = self._scores(k, weights)
-        order = self._order(scores, limit)
-        return list(map(ScoredId, self.ids[order].tolist(), scores[order].tolist()))
-
-    def _scores(self, k: float, weights: Sequence[float]) -> NDArray[np.float64]:
-        # A paper missing in a leg has rank inf, and so share 0.
-        shares = [weight / (k + ranks) for weight, ranks in zip(weights, self._ranks, strict=True)]
-        if len(shares) == 2:  # like fsum, the sum of two numbers is rounded once
-            return shares[0] + shares[1]
-        # fsum rounds once, so that a score does not depend on the order of the legs.
-        return np.array(list(map(math.fsum, np.transpose(shares).tolist())))
-
-    @staticmethod
-    def _order(scores: NDArray[np.float64], limit: int) -> NDArray[np.int64]:
-        """The positions of the ``limit`` best scores, best first. Ties break by position, and so by id."""
-        positions = np.arange(len(scores))
-        if len(scores) > limit:
-            least = np.partition(scores, len(scores) - limit)[len(scores) - limit]
-            positions = np.flatnonzero(scores >= least)
-        order = np.argsort(-scores[positions], kind="stable")[:limit]
-        return positions[order]
+    papers = [np.array([hit.id for hit in hits], dtype=np.int64) for hits in legs.values()]
+    ids = np.unique(np.concatenate(papers))
+    parts = np.zeros((len(papers), len(ids)))
+    for part, leg, of_leg in zip(parts, papers, shares.values(), strict=True):
+        places = np.searchsorted(ids, leg)
+        part[places] = of_leg
+        if len(np.unique(places)) != len(leg):
+            raise ValueError("A leg ranks a paper twice.")
+    # The sum is rounded once, so that a score does not depend on the order of the legs.
+    scores = parts.sum(axis=0) if len(parts) == 2 else np.array(list(map(math.fsum, parts.T.tolist())))
+    order = np.argsort(-scores, kind="stable")[:limit]
+    fused = list(map(ScoredId, ids[order].tolist(), scores[order].tolist()))
+    return fused, len(ids), explained(fused, legs, shares) if explain else {}

@@ -11,7 +11,6 @@ from typing import Final, NamedTuple
 from scholarbase.errors import InvalidRequest, UnsupportedMode
 from scholarbase.indexes.filters import ResolvedFilters
 from scholarbase.indexes.vectors.base import DENSE, ScoredId
-from scholarbase.models.checks import as_of_day
 from scholarbase.models.requests import SimilarBody
 from scholarbase.models.responses import Hit, LegExplanation, SimilarResponse
 from scholarbase.search.fusion import GRAPH, MOST_LINKS, GraphLeg, fuse, scaled, zero
@@ -89,8 +88,8 @@ class Similarity(Part):
                 f"offset {request.offset} is beyond result {self._depth}, the last of the similar papers: use filters."
             )
         dense = self._dense(paper_id, request, filters)
-        legs = {DENSE: dense, COCITATION: self._cocited(paper_id, request, filters)}
-        day = None if request.as_of is None else as_of_day(request.as_of)
+        day = self._lookup.day(request.as_of)
+        legs = {DENSE: dense, COCITATION: self._cocited(paper_id, filters, day)}
         seeds = self._seeds(paper_id, dense.hits)
         if self._has_edges:
             others = replace(filters, exclude=filters.exclude | {paper_id})
@@ -126,8 +125,7 @@ class Similarity(Part):
         """Whether the paper has a vector, or citations, whatever the filters of a request."""
         if self._vectors.dense_vectors([paper_id]):
             return True
-        day = None if as_of is None else as_of_day(as_of)
-        _, far, _ = self._catalog.linked([paper_id], MOST_LINKS, as_of=day)
+        _, far, _ = self._catalog.linked([paper_id], MOST_LINKS, as_of=self._lookup.day(as_of))
         return far.size > 0
 
     def _dense(self, paper_id: int, request: SimilarBody, filters: ResolvedFilters) -> _Leg:
@@ -151,9 +149,8 @@ class Similarity(Part):
         scored = [ScoredId(hit.id, score) for hit, score in zip(near, scores, strict=True)]
         return [ScoredId(paper_id, math.sqrt(PAPER_WEIGHT)), *scored]
 
-    def _cocited(self, paper_id: int, request: SimilarBody, filters: ResolvedFilters) -> _Leg:
+    def _cocited(self, paper_id: int, filters: ResolvedFilters, day: int | None) -> _Leg:
         start = perf_counter()
-        day = None if request.as_of is None else as_of_day(request.as_of)
         leg = _Leg(*self._catalog.cocited(paper_id, self._depth, filters, as_of=day))
         stages().append((COCITATION, start, perf_counter()))
         return leg

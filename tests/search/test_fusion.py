@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scholarbase.indexes.vectors.base import ScoredId
-from scholarbase.search.fusion import FusionTable, fuse
+from scholarbase.search.fusion import fuse
 
 SPARSE = [ScoredId(7, 12.5), ScoredId(3, 11.0), ScoredId(9, 2.0)]
 DENSE = [ScoredId(3, 0.9), ScoredId(4, 0.8), ScoredId(7, 0.7)]
@@ -57,22 +57,18 @@ LEG = st.lists(st.integers(1, 40), unique=True, max_size=30)
 @given(
     LEG,
     LEG,
-    st.integers(1, 35),
     st.integers(1, 50),
     st.sampled_from([0, 1, 20, 60]),
     st.sampled_from([(1.0, 1.0), (0.5, 2.0), (0.0, 1.0), (3.0, 0.0), (0.0, 0.0), (1.0, 0.1)]),
 )
-def test_a_table_ranks_as_the_formula(
-    first: list[int], second: list[int], depth: int, limit: int, k: int, weights: tuple[float, float]
+def test_two_legs_are_ranked_as_the_formula(
+    first: list[int], second: list[int], limit: int, k: int, weights: tuple[float, float]
 ) -> None:
-    best = FusionTable(first, second, depth=depth).best(limit, k=k, weights=weights)
-    expected = exactly([first[:depth], second[:depth]], k, weights)
-    assert best.tolist() == [paper for paper, _ in expected[:limit]]
-
-
-def test_a_paper_twice_in_a_leg_of_a_table_is_an_error() -> None:
-    with pytest.raises(ValueError, match="twice"):
-        FusionTable([1, 2, 1], [3], depth=10)
+    lists = {
+        str(number): [ScoredId(paper, 1.0) for paper in leg] for number, leg in enumerate((first, second))
+    }
+    named = {str(number): weight for number, weight in enumerate(weights)}
+    assert fuse(lists, limit, k=k, weights=named)[0] == exactly([first, second], k, weights)[:limit]
 
 
 @given(
