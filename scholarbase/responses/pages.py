@@ -16,7 +16,7 @@ import orjson
 
 from scholarbase.models.limits import MAX_TOKENS
 from scholarbase.responses import text as text_format
-from scholarbase.responses.text import compact_authors, plain
+from scholarbase.responses.text import plain, with_author_lines
 
 _CHEAP: Final = b"abcdefghijklmnopqrstuvwxyz "
 _COMMA: Final = 3
@@ -170,7 +170,7 @@ class Page:
     ) -> None:
         self._form, self._offset = form, offset
         self._step = 0 if same_offset else 1
-        self.response = _compact(response)
+        self.response: dict[str, Any] = with_author_lines(response)
         self.need = form.whole(self.response, offset)
         self._is_paper = "results" not in response
         self._is_titles = not self._is_paper and text_format.is_title_batch(response)
@@ -380,28 +380,6 @@ def _cuts(abstract: str, whole: int, form: Form) -> _Cuts:
     cuts.ends.append(len(abstract))
     cuts.units.append(whole)
     return cuts
-
-
-def _compact(response: Mapping[str, Any]) -> dict[str, Any]:
-    """The response with the authors of each paper as one line."""
-    if "results" not in response:
-        compact: dict[str, Any] = _compact_item(response)
-        return compact
-    return {**response, "results": [_compact_item(item) for item in response["results"]]}
-
-
-def _compact_item(item: Any) -> Any:
-    if item is None:
-        return None
-    if isinstance(item, list):
-        return [_compact_item(match) for match in item]
-    if "matches" in item:
-        item = {**item, "matches": [_compact_item(match) for match in item["matches"]]}
-    paper = item.get("paper", item)
-    if paper.get("authors") is None:
-        return dict(item)
-    compact = {**paper, "authors": compact_authors(paper["authors"])}
-    return {**item, "paper": compact} if "paper" in item else compact
 
 
 # -- sentences, where abstracts are cut ------------------------------------------------------------------------

@@ -121,8 +121,7 @@ def _text(response: dict[str, Any], room: int, form: Form) -> dict[str, Any]:
 def _single(
     response: dict[str, Any], room: int, offset: int | Sequence[int], form: Form, *, same_offset: bool
 ) -> dict[str, Any]:
-    if not isinstance(offset, int):
-        raise InvalidRequest(f"offset is {offset!r}: only a batch of searches takes several offsets.")
+    assert isinstance(offset, int)  # only a batch has several
     page = Page(response, offset, form, same_offset=same_offset)
     if page.need <= room:
         return page.response
@@ -134,13 +133,7 @@ def _single(
 def _batch(response: dict[str, Any], room: int, offset: int | Sequence[int], form: Form) -> dict[str, Any]:
     responses = response["results"]
     offsets = [offset] * len(responses) if isinstance(offset, int) else offset
-    if len(offsets) != len(responses):
-        raise InvalidRequest(
-            f"offset has {len(offsets)} numbers for {len(responses)} searches: give one for each."
-        )
-    pages = [
-        Page(search_response, start, form) for search_response, start in zip(responses, offsets, strict=True)
-    ]
+    pages = [Page(one, start, form) for one, start in zip(responses, offsets, strict=True)]
     out = {**response, "results": [page.response for page in pages]}
     frame = form.frame(out, len(pages), 0) + sum(form.search(number) for number in range(1, len(pages) + 1))
     if frame + sum(page.need for page in pages) <= room:

@@ -368,6 +368,21 @@ def compact_authors(authors: Sequence[Mapping[str, Any]] | str | None) -> str:
     return ", ".join(names) + (f", ... ({count})" if count > len(names) else "")
 
 
+def with_author_lines(content: Any) -> Any:
+    """A copy of a response, or of a part of one, with the authors of each paper as a line."""
+    if isinstance(content, list):
+        return [with_author_lines(item) for item in content]
+    if not isinstance(content, Mapping):
+        return content
+    copy = dict(content)
+    if "authors" in copy:
+        copy["authors"] = compact_authors(copy["authors"])
+    for key in ("results", "paper", "matches"):
+        if key in copy:
+            copy[key] = with_author_lines(copy[key])
+    return copy
+
+
 def has_rows(response: Mapping[str, Any]) -> bool:
     """Whether a response has rows and columns, of an SQL statement."""
     return "columns" in response and "rows" in response

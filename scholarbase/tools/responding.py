@@ -16,7 +16,7 @@ from scholarbase.models.limits import MAX_IDS, MIN_TOKENS, ExportFormat
 from scholarbase.models.papers import ALL_FIELDS, PAPER_FIELDS
 from scholarbase.models.requests import check_session
 from scholarbase.responses.sizing import check_max_tokens, estimate_tokens, fit_response
-from scholarbase.responses.text import as_text, compact_authors, is_unfinished, papers_in
+from scholarbase.responses.text import as_text, is_unfinished, papers_in, with_author_lines
 from scholarbase.search.library import Library
 from scholarbase.sessions.recording import ReturnedPapers, SessionCall, returned_papers
 
@@ -230,7 +230,7 @@ def _sized(
         # The next call excludes the papers of this one, so its first results are at the same offset.
         content = {**content, "next_offset": offset}
     if room is None:
-        whole = _compact(content) if compact else content
+        whole = with_author_lines(content) if compact else content
         if (
             most is None
             or not _UNCUT.isdisjoint(content)
@@ -245,18 +245,3 @@ def _encoded(content: dict[str, Any], form: str, offset: int | Sequence[int]) ->
     if form in MEDIA_TYPES:
         return write_papers(papers_in(content), cast(ExportFormat, form)).encode()
     return as_text(content, offset=offset).encode() if form == "text" else orjson.dumps(content)
-
-
-def _compact(content: Any) -> Any:
-    """The same content with each paper's authors in one string."""
-    if isinstance(content, list):
-        return [_compact(item) for item in content]
-    if not isinstance(content, dict):
-        return content
-    copy = dict(content)
-    if "authors" in copy:
-        copy["authors"] = compact_authors(copy["authors"])
-    for key in ("results", "paper", "matches"):
-        if key in copy:
-            copy[key] = _compact(copy[key])
-    return copy
