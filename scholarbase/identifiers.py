@@ -400,22 +400,23 @@ def parse(text: str, *, keys: bool = False) -> Identifier:
     raise InvalidRequest(f"{name!r} is not a valid paper id: use a form such as {FORMS}.")
 
 
+def _identifier(scheme: str, value: str | None) -> Identifier | None:
+    """The identifier of a value, None without one. One of arXiv's own DOIs is the arXiv id in it."""
+    if value is None:
+        return None
+    return from_doi(value) if scheme == "DOI" else Identifier(scheme, value)
+
+
 def _bare(name: str) -> Identifier | None:
     """An id whose form identifies its scheme without a prefix."""
     value = repaired_arxiv_id(name)
     if value is not None:
         return Identifier("arXiv", value)
     if name[:3] == "10." or name[:1] == "<":
-        value = doi(name)
-        return None if value is None else from_doi(value)
-    if (value := sha(name)) is not None:
-        return Identifier("sha", value)
-    if (value := uuid(name)) is not None:
-        return Identifier("UUID", value)
+        return _identifier("DOI", doi(name))
     if name[:3].upper() == "PMC":
-        value = pmcid(name)
-        return None if value is None else Identifier("PMCID", value)
-    return None
+        return _identifier("PMCID", pmcid(name))
+    return _identifier("sha", sha(name)) or _identifier("UUID", uuid(name))
 
 
 def _spaced(name: str) -> Identifier | None:
@@ -425,10 +426,7 @@ def _spaced(name: str) -> Identifier | None:
         return None
     scheme, read, _ = _READERS[prefix.lower()]
     rest = rest.strip()
-    value = read(_unstamped(rest) if scheme == "arXiv" else rest)
-    if value is None:
-        return None
-    return from_doi(value) if scheme == "DOI" else Identifier(scheme, value)
+    return _identifier(scheme, read(_unstamped(rest) if scheme == "arXiv" else rest))
 
 
 def _unstamped(text: str) -> str:
@@ -446,14 +444,13 @@ def _prefixed(name: str) -> Identifier | None:
         host = name.partition("/")[0].lower()
         if host.removeprefix("www.") in _SITES:
             return _from_link(f"https://{name}")
-        value = doi(name)  # doi.acm.org/10.1145/1137627.1137631, info:doi/10.1000/182
-        return None if value is None else from_doi(value)
+        return _identifier("DOI", doi(name))  # doi.acm.org/10.1145/1137627.1137631, info:doi/10.1000/182
     if prefix == "url":
         return _from_link(rest if "://" in rest else f"https://{rest}")
     scheme, read, expected = _READERS[prefix]
-    value = read(_unstamped(rest) if scheme == "arXiv" else rest)
-    if value is not None:
-        return from_doi(value) if scheme == "DOI" else Identifier(scheme, value)
+    identifier = _identifier(scheme, read(_unstamped(rest) if scheme == "arXiv" else rest))
+    if identifier is not None:
+        return identifier
     if rest[:4].lower() == "http":
         linked = _from_link(rest)
         if linked.scheme == scheme or (scheme, linked.scheme) == ("DOI", "arXiv"):
@@ -508,8 +505,7 @@ def _arxiv_site(path: str) -> Identifier | None:
 def _arxiv_copy(path: str) -> Identifier | None:
     """A page of another site about one of arXiv's papers: ``papers/2309.06180``."""
     kind, _, rest = path.partition("/")
-    value = arxiv_id(rest) if kind in ("papers", "arxiv") else None
-    return None if value is None else Identifier("arXiv", value)
+    return _identifier("arXiv", arxiv_id(rest)) if kind in ("papers", "arxiv") else None
 
 
 def _semantic_scholar_site(path: str) -> Identifier | None:
@@ -517,10 +513,8 @@ def _semantic_scholar_site(path: str) -> Identifier | None:
     if parts[0] == "arxiv":
         return _arxiv_copy(path)
     if parts[0] in ("paper", "reader"):
-        shas = [value for value in map(sha, parts[1:4]) if value is not None]
-        return Identifier("sha", shas[0]) if shas else None
-    value = number(parts[1]) if parts[0] == "p" and len(parts) > 1 else None
-    return None if value is None else Identifier("CorpusId", value)
+        return _identifier("sha", next(filter(None, map(sha, parts[1:4])), None))
+    return _identifier("CorpusId", number(parts[1])) if parts[0] == "p" and len(parts) > 1 else None
 
 
 def _semantic_scholar_api(path: str) -> Identifier | None:
@@ -535,35 +529,31 @@ def _semantic_scholar_api(path: str) -> Identifier | None:
 
 
 def _openalex_site(path: str) -> Identifier | None:
-    value = openalex_id(path.removeprefix("works/"))
-    return None if value is None else Identifier("OpenAlex", value)
+    return _identifier("OpenAlex", openalex_id(path.removeprefix("works/")))
 
 
 def _acl_site(path: str) -> Identifier | None:
     parts = path.removeprefix("anthology/").removeprefix("papers/").split("/")
-    value = acl_id(re.sub(r"\.(?:pdf|bib|xml|endf)$", "", parts[0]))
-    return None if value is None else Identifier("ACL", value)
+    return _identifier("ACL", acl_id(re.sub(r"\.(?:pdf|bib|xml|endf)$", "", parts[0])))
 
 
 def _pubmed_site(path: str) -> Identifier | None:
     parts = path.split("/")
     if len(parts) > 1 and parts[0] == "pubmed":
         parts = parts[1:]
-    value = number(parts[0])
-    return _pmc_site(path) if value is None else Identifier("PMID", value)
+    return _identifier("PMID", number(parts[0])) or _pmc_site(path)
 
 
 def _pmc_site(path: str) -> Identifier | None:
     parts = path.removeprefix("pmc/").split("/")
-    value = pmcid(parts[1]) if len(parts) > 1 and parts[0] in ("articles", "article") else None
-    return None if value is None else Identifier("PMCID", value)
+    has_article = len(parts) > 1 and parts[0] in ("articles", "article")
+    return _identifier("PMCID", pmcid(parts[1])) if has_article else None
 
 
 def _dblp_site(path: str) -> Identifier | None:
-    if not path.startswith("rec/"):
+    if not path.startswith("rec/") or not path.isprintable():
         return None
-    value = dblp_key(re.sub(r"\.(?:html|bib|xml)$", "", path[4:])) if path.isprintable() else None
-    return None if value is None else Identifier("DBLP", value)
+    return _identifier("DBLP", dblp_key(re.sub(r"\.(?:html|bib|xml)$", "", path[4:])))
 
 
 _SITES: Final[dict[str, Callable[[str], Identifier | None]]] = {
