@@ -232,22 +232,23 @@ class McpApp:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = Headers(scope=scope)
         origin = headers.get("Origin")
+        error: ScholarBaseError
         if origin is not None and not self._is_allowed(origin, headers.get("Host", "")):
             error = Forbidden(
                 f"Pages of {origin} may not send requests to this server: add the origin to SCHOLARBASE_CORS_ORIGINS."
             )
-            response = await rejection(error, scope)
-            await response(scope, receive, send)
         elif scope["method"] != "POST":
             # The server sends no messages of its own, so it offers no stream (2025-11-25, "Listening for Messages").
-            response = await rejection(MethodNotAllowed(f"{scope['path']} accepts only POST."), scope)
-            response.headers["Allow"] = "POST"
-            await response(scope, receive, send)
+            error = MethodNotAllowed(f"{scope['path']} accepts only POST.")
         elif (problem := _problem_of_id(body := await Request(scope, receive).body())) is not None:
-            response = await rejection(InvalidRequest(problem), scope)
-            await response(scope, receive, send)
+            error = InvalidRequest(problem)
         else:
             await self._manager.handle_request(scope, replaying(body, receive), send)
+            return
+        response = await rejection(error, scope)
+        if isinstance(error, MethodNotAllowed):
+            response.headers["Allow"] = "POST"
+        await response(scope, receive, send)
 
     def _is_allowed(self, origin: str, host: str) -> bool:
         if origin in self._origins or "*" in self._origins:

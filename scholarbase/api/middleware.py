@@ -218,17 +218,8 @@ class Requests:
             await unexpected(request_id)(inner, receive, send_with_headers)
         finally:
             release()
-            self._report(
-                scope,
-                status,
-                start,
-                stages,
-                snapshot(),
-                route=getattr(inner.get("route"), "path", "none"),
-                path=path,
-                key=getattr(inner.get(KEY), "id", ""),
-                request_id=request_id,
-            )
+            inner["method"] = scope["method"]  # which may be HEAD
+            self._report(inner, status, start, stages, snapshot())
 
     async def _respond(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Respond when it is the request's turn."""
@@ -241,25 +232,18 @@ class Requests:
         await app(scope, receive, send)
 
     def _report(
-        self,
-        scope: Scope,
-        status: int,
-        start: float,
-        stages: Sequence[Stage],
-        snapshot: str,
-        *,
-        route: str,
-        path: str,
-        key: str,
-        request_id: str,
+        self, scope: Scope, status: int, start: float, stages: Sequence[Stage], snapshot: str
     ) -> None:
         """Log, count and trace a request that has ended."""
         seconds = time.perf_counter() - start
-        about = (scope["method"], path, status, seconds * 1000, request_id, f" key={key}" if key else "")
+        request_id = scope["request_id"]
+        key = f" key={scope[KEY].id}" if KEY in scope else ""
+        about = (scope["method"], scope["logged_path"], status, seconds * 1000, request_id, key)
         log.info("%s %s %d %.1f ms id=%s%s", *about)
         if self._slow_ms is not None and seconds * 1000 > self._slow_ms:
-            _log_slow(scope, path, request_id, seconds, stages)
+            _log_slow(scope, seconds, stages)
         method = scope["method"] if scope["method"] in _METHODS else "other"
+        route = getattr(scope.get("route"), "path", "none")
         self._count(method, route, status, seconds)
         if self._tracer is not None:
             self._tracer.send(
@@ -283,17 +267,12 @@ class Requests:
         self._times[route].observe(seconds)
 
 
-def _log_slow(scope: Scope, path: str, request_id: str, seconds: float, stages: Sequence[Stage]) -> None:
+def _log_slow(scope: Scope, seconds: float, stages: Sequence[Stage]) -> None:
     query = quote(scope["query_string"], safe=string.punctuation)
-    path += f"?{query}" if query else ""
-    log.warning(
-        "slow: %s %s %.1f ms (%s) id=%s",
-        scope["method"],
-        path[:MAX_LOGGED],
-        seconds * 1000,
-        ", ".join(f"{name} {s * 1000:.1f}" for name, s in _totals(stages).items()),
-        request_id,
-    )
+    path = scope["logged_path"] + (f"?{query}" if query else "")
+    times = ", ".join(f"{name} {s * 1000:.1f}" for name, s in _totals(stages).items())
+    about = (scope["method"], path[:MAX_LOGGED], seconds * 1000, times, scope["request_id"])
+    log.warning("slow: %s %s %.1f ms (%s) id=%s", *about)
 
 
 def _totals(stages: Sequence[Stage]) -> dict[str, float]:

@@ -29,11 +29,12 @@ from starlette.types import Scope
 
 from scholarbase.api import openapi
 from scholarbase.api.holding import LIBRARY
+from scholarbase.api.problems import add_errors
 from scholarbase.api.recording import RECORDING, at_date_of_session, record, respond_in_session, wait_for
 from scholarbase.api.response_cache import key_of
 from scholarbase.api.session_headers import SESSION_HEADERS
 from scholarbase.bibliographies.writing import MEDIA_TYPES
-from scholarbase.errors import InvalidRequest, StorageError
+from scholarbase.errors import Busy, InvalidRequest, StorageError, TimeLimit
 from scholarbase.indexes import query_syntax
 from scholarbase.indexes.stop_words import STOP_WORDS
 from scholarbase.models.author_requests import AuthorBatchBody, AuthorBody
@@ -396,7 +397,7 @@ class NativeRoute(APIRoute):
         if call is not None:
             described = openapi.described(path, call.request, call.response, call.media_type, options)
         if path.startswith("/v1") and (call is not None or not self._has_tag):
-            openapi.describe_admission(options)
+            add_errors(options, Busy, TimeLimit)
         if self._tool_of is not None:
             openapi.describe_recording(options)
         super().__init__(path, described, **options)

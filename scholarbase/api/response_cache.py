@@ -90,7 +90,10 @@ class ResponseCache:
         future = self._running[key] = asyncio.get_running_loop().create_future()
         is_hit = False
         try:
-            response, is_hit = await self._shared_or(run, key)
+            if self._shared is None:
+                response = await run()
+            else:
+                response, is_hit = await self._shared.get(key, run, _is_kept)
         except BaseException as error:
             # A future cannot raise CancelledError without being cancelled.
             future.set_exception(error if isinstance(error, Exception) else Cancelled("The request ended."))
@@ -109,12 +112,6 @@ class ResponseCache:
         self._bytes += _size(response)
         while self._bytes > self._size:
             self._bytes -= _size(self._kept.popitem(last=False)[1])
-
-    async def _shared_or(self, run: Callable[[], Awaitable[K]], key: bytes) -> tuple[K, bool]:
-        """The response of another worker, else that of ``run``; and whether it is another's."""
-        if self._shared is None:
-            return await run(), False
-        return await self._shared.get(key, run, _is_kept)
 
 
 def _size(response: Kept) -> int:

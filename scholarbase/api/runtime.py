@@ -106,10 +106,9 @@ class Runtime:
         states = {}
         for path in self._workers.glob("*.json"):
             pid = int(path.stem)
-            with suppress(FileNotFoundError):  # it has ended meanwhile
-                content = orjson.loads(path.read_bytes())
-                if _is_alive(pid):
-                    states[pid] = State(content["number"], _from_json(content["error"]))
+            state = _state_in(path)
+            if state is not None and _is_alive(pid):
+                states[pid] = state
         return states
 
     @property
@@ -124,11 +123,9 @@ class Runtime:
         with (self.path / "restarts").open("ab") as file:
             file.write(b".")
         path = self._workers / f"{pid}.json"
-        with suppress(FileNotFoundError):
-            content = orjson.loads(path.read_bytes())
-            path.unlink()
-            return State(content["number"], _from_json(content["error"]))
-        return None
+        state = _state_in(path)
+        path.unlink(missing_ok=True)
+        return state
 
     def is_ready(self) -> bool:
         """Whether a worker has answered requests."""
@@ -166,6 +163,14 @@ class Runtime:
         new = path.with_name(f".{path.name}.{os.getpid()}")
         new.write_bytes(orjson.dumps(content))
         new.replace(path)
+
+
+def _state_in(path: Path) -> State | None:
+    """The state that a worker reported; None where there is no file, because it has ended."""
+    with suppress(FileNotFoundError):
+        content = orjson.loads(path.read_bytes())
+        return State(content["number"], _from_json(content["error"]))
+    return None
 
 
 def _as_json(error: ScholarBaseError | None) -> dict[str, str] | None:

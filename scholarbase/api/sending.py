@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass
 from typing import Final
 
 from starlette.requests import ClientDisconnect
@@ -20,15 +21,13 @@ UNREAD_SECONDS: Final = 2.0
 """Clients that read their responses within this time are not disconnected for ``MAX_UNREAD``."""
 
 
+@dataclass(slots=True, eq=False)
 class _Sending:
     """A response that is being sent: its bytes that were not sent, its time limit, and its start."""
 
-    __slots__ = ("size", "started", "timeout")
-
-    def __init__(self, size: int, timeout: asyncio.Timeout) -> None:
-        self.size = size
-        self.timeout = timeout
-        self.started = asyncio.get_running_loop().time()
+    size: int
+    timeout: asyncio.Timeout
+    started: float
 
 
 class LargeResponses:
@@ -48,7 +47,7 @@ class LargeResponses:
         body: bytes = message["body"]
         try:
             async with asyncio.timeout(SLOW_SECONDS + len(body) / MIN_RATE) as timeout:
-                sending = _Sending(len(body), timeout)
+                sending = _Sending(len(body), timeout, asyncio.get_running_loop().time())
                 self._sending[sending] = None
                 self._disconnect_slow()
                 try:

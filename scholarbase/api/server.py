@@ -6,6 +6,8 @@ query encoder. The first process opens no library.
 
 from __future__ import annotations
 
+import fcntl
+import hashlib
 import logging
 import os
 import shutil
@@ -16,6 +18,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
@@ -28,7 +31,6 @@ from scholarbase.api.access.rates import FILE_NAME, make_file
 from scholarbase.api.encoder_process import shared_encoder
 from scholarbase.api.response_sharing import sharing_responses
 from scholarbase.api.runtime import POLL_SECONDS, STARTING, Runtime, Target
-from scholarbase.api.session_folder import session_folder
 from scholarbase.api.swapping import Swaps
 from scholarbase.asgi import Workers, options
 from scholarbase.errors import LibraryError
@@ -37,7 +39,7 @@ from scholarbase.http import listen_together
 from scholarbase.manifest import read_manifest
 from scholarbase.search.opening import check_files
 from scholarbase.search.snapshots import locate
-from scholarbase.settings import Settings
+from scholarbase.settings import Settings, state_folder
 
 log = logging.getLogger("scholarbase.api")
 
@@ -88,10 +90,11 @@ def serve(path: Path, settings: Settings, *, on_ready: Callable[[str], None] | N
                 if on_ready is not None:
                     on_ready(url)
 
-            _run(
-                _Server(listeners, runtime, swaps, announce, settings),
-                _Loader(path, encoder, of_workers, runtime.path),
-            )
+            server = _Server(listeners, runtime, swaps, announce, settings)
+            load = partial(_load_app, path, encoder, of_workers, runtime.path, os.getpid())
+            with suppress(SystemExit):  # a worker had ended when the server stopped
+                server.serve(target_loader=load, wrap_loader=False)
+            log.info("Stopped.")
             if (failure := runtime.failure()) is not None:
                 raise failure
     except KeyboardInterrupt:
@@ -103,20 +106,16 @@ def serve(path: Path, settings: Settings, *, on_ready: Callable[[str], None] | N
             signal.signal(number, handler)
 
 
-class _Loader:
-    """Makes the application of a worker, in its process."""
+def _load_app(
+    path: Path, encoder: str | None, settings: Settings, runtime: Path, parent: int, *_: object
+) -> FastAPI:
+    """Make the application of a worker, in its process."""
+    # The handlers of the first process do not end this one; its event loop will have its own.
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, signal.SIG_DFL)
+    from scholarbase.api.worker import worker_app
 
-    def __init__(self, path: Path, encoder: str | None, settings: Settings, runtime: Path) -> None:
-        self._arguments: tuple[Path, str | None, Settings, Path, int]
-        self._arguments = path, encoder, settings, runtime, os.getpid()
-
-    def __call__(self, *_: object) -> FastAPI:
-        # Those of the first process do not end this one; its event loop will have its own.
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, signal.SIG_DFL)
-        from scholarbase.api.worker import worker_app
-
-        return worker_app(*self._arguments)
+    return worker_app(path, encoder, settings, runtime, parent)
 
 
 class _Server(Workers):
@@ -186,10 +185,40 @@ class _Server(Workers):
             self.respawned_wrks.clear()  # Granian would stop the server if a new worker is killed within seconds
 
 
-def _run(server: _Server, loader: _Loader) -> None:
-    with suppress(SystemExit):  # a worker had ended when the server stopped
-        server.serve(target_loader=loader, wrap_loader=False)
-    log.info("Stopped.")
+@contextmanager
+def session_folder(settings: Settings, library: Path) -> Iterator[Settings]:
+    """The settings, with a folder of its own for the sessions if they name none and a running server of another library
+    records in the default folder: servers of two libraries do not write into one trajectory. The default folder stays
+    this library's until the block ends, by flock(2)."""
+    if settings.sessions is not None:
+        yield settings
+        return
+    folder, name = state_folder(), str(library.absolute())
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = (folder / "served-library").open("a+")
+    except OSError:  # the sessions say so where they are needed
+        yield settings
+        return
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock.truncate(0)
+            lock.write(name)
+            lock.flush()
+        except BlockingIOError:
+            lock.seek(0)
+            if (other := lock.read()) != name:
+                digest = hashlib.sha256(name.encode()).hexdigest()[:8]
+                own_folder = folder / f"{library.name}-{digest}"
+                log.info(
+                    "The server of %s records sessions in %s, so this one records them in %s: set "
+                    "SCHOLARBASE_SESSIONS to choose the folder.", other, folder, own_folder,
+                )  # fmt: skip
+                yield settings.model_copy(update={"sessions": str(own_folder)})
+                return
+        fcntl.flock(lock, fcntl.LOCK_SH)  # servers of one library share the folder
+        yield settings
 
 
 @contextmanager

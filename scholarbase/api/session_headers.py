@@ -19,18 +19,22 @@ IDEMPOTENCY_KEY: Final = "Idempotency-Key"
 """https://datatracker.ietf.org/doc/draft-ietf-httpapi-idempotency-key-header/"""
 MAX_KEY: Final = 256
 SESSION_HEADERS: Final = frozenset(name.lower().encode() for name in (SESSION, PARENT, ROUND))
-PARAMETERS: Final[tuple[dict[str, Any], ...]] = tuple(
-    {"name": name, "in": "header", "required": False, "description": what, "schema": {"type": kind}}
-    for name, what, kind in (
-        (SESSION, "Records the call in the session of this name, which opens where there is none.", "string"),
-        (PARENT, "The number of the session's call that this one follows from.", "integer"),
-        (ROUND, "The agent's turn, which calls made side by side share.", "integer"),
-        (
-            IDEMPOTENCY_KEY,
-            "Identifies a call of a session that may be sent again: it is recorded once.",
-            "string",
-        ),
-    )
+
+
+def header_parameter(name: str, what: str, kind: str = "string") -> dict[str, Any]:
+    """An optional request header in the OpenAPI document."""
+    return {"name": name, "in": "header", "required": False, "description": what, "schema": {"type": kind}}
+
+
+PARAMETERS: Final = (
+    header_parameter(
+        SESSION, "Records the call in the session of this name, which opens where there is none."
+    ),
+    header_parameter(PARENT, "The number of the session's call that this one follows from.", "integer"),
+    header_parameter(ROUND, "The agent's turn, which calls made side by side share.", "integer"),
+    header_parameter(
+        IDEMPOTENCY_KEY, "Identifies a call of a session that may be sent again: it is recorded once."
+    ),
 )
 """The request headers of a call in the OpenAPI document."""
 RESPONSE_HEADERS: Final = {

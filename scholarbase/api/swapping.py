@@ -11,11 +11,10 @@ from __future__ import annotations
 import logging
 import time
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from time import monotonic
-from typing import Any, Final, cast
+from typing import Any, Final, NamedTuple, cast
 
 from scholarbase.api.holding import Libraries
 from scholarbase.api.runtime import POLL_SECONDS, STARTING, Runtime, Served, State, Target
@@ -41,23 +40,20 @@ WARM_TEXT: Final = "A survey of methods"
 """The query that a new library answers first."""
 
 
-@dataclass(frozen=True, slots=True)
-class Reloaded:
+class Reloaded(NamedTuple):
     """What a reload did.
 
     Args:
         snapshot: the snapshot that is served now.
         previous: the one that was served before.
+        changed: whether they differ.
         held: the snapshots that requests may name, the newest first.
     """
 
     snapshot: str
     previous: str
+    changed: bool
     held: tuple[str, ...]
-
-    def to_dict(self) -> dict[str, Any]:
-        changed = self.snapshot != self.previous
-        return {"snapshot": self.snapshot, "previous": self.previous, "changed": changed, "held": self.held}
 
 
 # -- in a worker -----------------------------------------------------------------------------------------
@@ -181,21 +177,18 @@ class Follower:
         self._number = served.number
 
     def _take(self, served: Served) -> None:
-        target = served.current
-        if target.snapshot not in self._libraries.names():
-            self._libraries.add(open_target(target, self._models, self._settings))
+        self._open(served.current)
         if self._number == STARTING:  # earlier libraries, for requests that name their snapshots
             for kept in served.held[:-1]:
-                self._open_kept(kept)
-        self._libraries.switch([served_target.snapshot for served_target in served.held])
+                try:
+                    self._open(kept)
+                except ScholarBaseError as error:
+                    log.warning("Snapshot %s cannot be opened again by this worker: %s", kept.snapshot, error)
+        self._libraries.switch([target.snapshot for target in served.held])
 
-    def _open_kept(self, target: Target) -> None:
-        if target.snapshot in self._libraries.names():
-            return
-        try:
+    def _open(self, target: Target) -> None:
+        if target.snapshot not in self._libraries.names():
             self._libraries.add(open_target(target, self._models, self._settings))
-        except ScholarBaseError as error:
-            log.warning("Snapshot %s cannot be opened again by this worker: %s", target.snapshot, error)
 
 
 # -- in any process of the server -----------------------------------------------------------------------
@@ -224,16 +217,12 @@ class Swaps:
         """
         with self.runtime.changing():
             targets = self.runtime.served().held
-            folder, previous = targets[-1]
+            previous = targets[-1].snapshot
             try:
                 target = self._target()
-                if target.snapshot != previous:
+                # A worker that starts would open the same snapshot from its new folder.
+                if target != targets[-1]:
                     self._check(target)
-                    self._publish(target, targets)
-                elif target.folder != folder:  # from which a worker that starts would open it
-                    check_files(
-                        target.folder, target.snapshot, self._settings, full=self._settings.full_check
-                    )
                     self._publish(target, targets)
             except ScholarBaseError as error:
                 failure = SwapFailed(
@@ -241,14 +230,11 @@ class Swaps:
                 )
                 log.error("%s", failure)
                 raise failure from error
-            if target.snapshot != previous:
+            changed = target.snapshot != previous
+            if changed:
                 log.info("Serving %s (snapshot %s) instead of snapshot %s.", *target, previous)
-            served = self.runtime.served()
-            return Reloaded(
-                target.snapshot,
-                previous,
-                tuple(served_target.snapshot for served_target in reversed(served.held)),
-            )
+            held = tuple(kept.snapshot for kept in reversed(self.runtime.served().held))
+            return Reloaded(target.snapshot, previous, changed, held)
 
     def _target(self) -> Target:
         folder = locate(self._path)
@@ -313,7 +299,7 @@ class Swaps:
                 is_old = named == self.runtime.served().current or (named == refused and monotonic() < until)
                 if is_requested or not is_old:
                     reloaded = self.reload()
-                    if is_requested and reloaded.snapshot == reloaded.previous:
+                    if is_requested and not reloaded.changed:
                         log.info("Snapshot %s is the newest and is still served.", reloaded.snapshot)
             except Exception as error:
                 if not isinstance(error, SwapFailed):  # which is in the log

@@ -11,11 +11,11 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from fastapi import FastAPI
 
@@ -77,25 +77,23 @@ def _open(path: Path, encoder: str | None, settings: Settings, runtime: Runtime)
     follower.follow()
     swaps = Swaps(path, runtime, settings, has_encoder=models.encoder is not None)
 
-    def reload() -> Mapping[str, Any]:
-        return swaps.reload().to_dict()
-
     app = create_app(
-        libraries, on_start=runtime.ready, on_close=libraries.close, settings=settings, reload=reload
+        libraries,
+        on_start=runtime.ready,
+        on_close=libraries.close,
+        settings=settings,
+        reload=lambda: swaps.reload()._asdict(),
     )
-
     if runtime.response_socket.exists():
         app.state.responses.share(runtime.response_socket)
     app.state.gauges.workers, app.state.gauges.restarts = runtime.workers, lambda: runtime.restarts
 
-    def stop_changed() -> None:
-        _stop_server(
-            runtime, LibraryError("The library was changed, so the server stopped: see the message above.")
-        )
-
+    changed = LibraryError("The library was changed, so the server stopped: see the message above.")
     _in_thread("follow", partial(_follow, follower, runtime, app.state.gauges, app.state.admission.stop))
     ended = threading.Event()  # never: the thread ends with the process
-    _in_thread("watch-library", partial(watch, libraries.check_files, stop_changed, ended))
+    _in_thread(
+        "watch-library", partial(watch, libraries.check_files, partial(_stop_server, runtime, changed), ended)
+    )
     gc.freeze()  # what lives as long as the process is never searched for cycles
     return app
 

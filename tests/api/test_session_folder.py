@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from scholarbase.api.session_folder import session_folder
+from scholarbase.api.server import session_folder
 from scholarbase.settings import load_settings
 
 

@@ -168,7 +168,7 @@ def swapping(
         runtime = Runtime(Path(folder))
         runtime.publish((Target(path.resolve(), snapshot_id(path)),))
         swaps = Swaps(path, runtime, settings, has_encoder=encoder is not None)
-        app = create_app(opened, settings=settings, reload=lambda: swaps.reload().to_dict())
+        app = create_app(opened, settings=settings, reload=lambda: swaps.reload()._asdict())
         with running(app, settings=settings) as url, following(Follower(opened, models, settings, runtime)):
             yield opened, swaps, url
     opened.close()

@@ -8,11 +8,11 @@ from __future__ import annotations
 import logging
 import math
 import os
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
 from fastapi import FastAPI
+from starlette.datastructures import Headers
 from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -127,14 +127,22 @@ class Guard:
         if scope["type"] != "http" or path in OPEN_PATHS or path.startswith(STATIC):
             await self._app(scope, receive, send)
             return
-        sent = _sent_key(scope["headers"])
+        sent = _sent_key(Headers(scope=scope))
         try:
             key = scope[KEY] = _find_key(self._keys, sent)
             if (rate := key.rate or self._rate) is not None:
                 verdict = self._rates.count(key.id, rate)
                 send = _with_rate_headers(send, rate, verdict)
-                _check_rate(key, rate, verdict)
-            _check_role(key, path)
+                if verdict.wait:
+                    raise RateLimited(
+                        f"The key {key.name!r} may send {rate:,} requests per minute: retry in "
+                        f"{math.ceil(verdict.wait)} s."
+                    )
+            if key.role != "admin" and path.startswith(ADMIN_PATHS):
+                raise Forbidden(
+                    f"{path[:64]!r} requires an admin key, and {key.name!r} is a read key: use a key created with "
+                    "--admin."
+                )
         except ScholarBaseError as error:
             response = await _rejection(error, sent, scope)
             await response(scope, receive, send)
@@ -142,18 +150,14 @@ class Guard:
         await self._app(scope, receive, send)
 
 
-def _sent_key(headers: Iterable[tuple[bytes, bytes]]) -> str | None:
+def _sent_key(headers: Headers) -> str | None:
     """The key of a request. ``X-API-Key`` is for clients behind a proxy that uses ``Authorization``."""
-    bearer = named = None
-    for name, value in headers:
-        if name == b"authorization":
-            scheme, _, token = value.partition(b" ")
-            if scheme.lower() == b"bearer" and bearer is None:
-                bearer = token.strip()
-        elif name == b"x-api-key":
-            named = value.strip()
-    key = named if bearer is None else bearer
-    return None if key is None else key.decode("latin-1")
+    for value in headers.getlist("Authorization"):
+        scheme, _, token = value.partition(" ")
+        if scheme.lower() == "bearer":
+            return token.strip()
+    named = headers.getlist("X-API-Key")
+    return named[-1].strip() if named else None
 
 
 def _shared_file(settings: Settings) -> Path | None:
@@ -178,21 +182,6 @@ def _find_key(keys: Keys, sent: str | None) -> Key:
     if key is None:
         raise Unauthorized("The key is unknown or was revoked: check it, or request a new one.")
     return key
-
-
-def _check_role(key: Key, path: str) -> None:
-    if key.role != "admin" and path.startswith(ADMIN_PATHS):
-        raise Forbidden(
-            f"{path[:64]!r} requires an admin key, and {key.name!r} is a read key: use a key created with --admin."
-        )
-
-
-def _check_rate(key: Key, rate: int, verdict: Verdict) -> None:
-    if verdict.wait:
-        seconds = math.ceil(verdict.wait)
-        raise RateLimited(
-            f"The key {key.name!r} may send {rate:,} requests per minute: retry in {seconds} s."
-        )
 
 
 def _with_rate_headers(send: Send, rate: int, verdict: Verdict) -> Send:
