@@ -123,24 +123,23 @@ def _addresses_of(text: str) -> tuple[str, ...] | None:
 
 def _origins_of(text: str) -> tuple[str, ...] | None:
     """``https://a.org,https://b.org``: a scheme, a host and an optional port each, in lower case (RFC 6454)."""
-    origins = _items_of(text)
-    for origin in origins:
-        if origin != "*" and not _ORIGIN.fullmatch(origin):
-            raise _invalid(
-                f"{shown(origin)} is not an origin: use * or a scheme and host without a path, such as https://example.org"
-            )
-    return origins or None
+    wanted = "an origin: use * or a scheme and host without a path, such as https://example.org"
+    return _matching_items(text, _ORIGIN, wanted)
 
 
 def _hosts_of(text: str) -> tuple[str, ...] | None:
     """``papers.example.org,192.0.2.1,[2001:db8::1]``."""
-    hosts = _items_of(text.lower())
-    for host in hosts:
-        if host != "*" and not _HOST.fullmatch(host):
-            raise _invalid(
-                f"{shown(host)} is not a host: use * or a name or address without a port, such as papers.example.org"
-            )
-    return hosts or None
+    wanted = "a host: use * or a name or address without a port, such as papers.example.org"
+    return _matching_items(text.lower(), _HOST, wanted)
+
+
+def _matching_items(text: str, form: re.Pattern[str], wanted: str) -> tuple[str, ...] | None:
+    """The items between commas, each ``*`` or of this form."""
+    items = _items_of(text)
+    for item in items:
+        if item != "*" and not form.fullmatch(item):
+            raise _invalid(f"{shown(item)} is not {wanted}")
+    return items or None
 
 
 def _weights_of(text: str) -> dict[str, float] | None:

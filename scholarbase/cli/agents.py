@@ -21,6 +21,7 @@ from scholarbase.cli.options import (
     print_json,
     require_library,
     setting_options,
+    url_option,
 )
 from scholarbase.errors import InvalidRequest, ReplayDiffers, SessionExists
 from scholarbase.models.limits import ToolSet
@@ -56,7 +57,7 @@ def opened_sessions(settings: Settings, sessions: str | None) -> Iterator[Sessio
 
 
 @click.command()
-@click.option("--url", help="A ScholarBase server to use instead of a library. [env: SCHOLARBASE_URL]")
+@url_option
 @library_option
 @encoder_option
 @click.option(

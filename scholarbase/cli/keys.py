@@ -8,7 +8,6 @@ import click
 
 from scholarbase.api.access.keys import MAX_RATE, create_key, read_keys, revoke_key
 from scholarbase.cli.groups import Commands
-from scholarbase.cli.options import F
 from scholarbase.errors import InvalidRequest
 from scholarbase.settings import Settings
 
@@ -18,10 +17,9 @@ def key() -> None:
     """Create, list and revoke the keys of a shared server."""
 
 
-def keys_option(command: F) -> F:
-    return click.option(
-        "--keys", type=click.Path(path_type=Path), help="The key file. [env: SCHOLARBASE_KEYS]"
-    )(command)
+keys_option = click.option(
+    "--keys", type=click.Path(path_type=Path), help="The key file. [env: SCHOLARBASE_KEYS]"
+)
 
 
 def _require_keys(keys: Path | None, settings: Settings) -> Path:

@@ -111,63 +111,44 @@ def _described(field: FieldInfo) -> str:
 # -- options of several commands -------------------------------------------------------------------------
 
 
-def library_option(command: F) -> F:
-    return click.option(
-        "--library",
-        type=_LibraryType(path_type=Path),
-        help="The library's folder, the name of one that get or demo wrote, or the URL of a packed library. "
-        "[env: SCHOLARBASE_LIBRARY]",
-    )(command)
-
-
-def target_option(command: F) -> F:
-    """As :func:`library_option`, for a library that is written."""
-    return click.option(
-        "--library",
-        type=click.Path(path_type=Path),
-        help="The library's folder. [env: SCHOLARBASE_LIBRARY]",
-    )(command)
-
-
-def as_of_option(command: F) -> F:
-    return click.option(
-        "--as-of", help="Use the library as of this date, YYYY-MM or YYYY-MM-DD, without later papers."
-    )(command)
-
-
-def encoder_option(command: F) -> F:
-    return setting_options("encoder")(command)
-
-
-def sets_option(command: F) -> F:
-    return click.option(
-        "--set",
-        "sets",
-        multiple=True,
-        metavar="NAME=SOURCE",
-        help="A source whose papers are the set NAME, which searches name as --within set:NAME; may be repeated.",
-    )(command)
-
-
-def json_option(command: F) -> F:
-    return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(command)
+library_option = click.option(
+    "--library",
+    type=_LibraryType(path_type=Path),
+    help="The library's folder, the name of one that get or demo wrote, or the URL of a packed library. "
+    "[env: SCHOLARBASE_LIBRARY]",
+)
+target_option = click.option(
+    "--library",
+    type=click.Path(path_type=Path),
+    help="The library's folder. [env: SCHOLARBASE_LIBRARY]",
+)
+"""As ``library_option``, for a library that is written."""
+url_option = click.option(
+    "--url", help="A ScholarBase server to use instead of a library. [env: SCHOLARBASE_URL]"
+)
+as_of_option = click.option(
+    "--as-of", help="Use the library as of this date, YYYY-MM or YYYY-MM-DD, without later papers."
+)
+encoder_option = setting_options("encoder")
+sets_option = click.option(
+    "--set",
+    "sets",
+    multiple=True,
+    metavar="NAME=SOURCE",
+    help="A source whose papers are the set NAME, which searches name as --within set:NAME; may be repeated.",
+)
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+export_option = click.option(
+    "--format",
+    "form",
+    type=click.Choice(EXPORT_FORMATS),
+    help="Print the papers as BibTeX, RIS, CSL-JSON or CSV.",
+)
 
 
 def source_options(command: F) -> F:
     """The options of commands that use a local library or a server."""
-    url = click.option(
-        "--url", help="A ScholarBase server to use instead of a library. [env: SCHOLARBASE_URL]"
-    )
-    return json_option(encoder_option(library_option(url(command))))
-
-
-def export_option(command: F) -> F:
-    return click.option(
-        "--format",
-        "form",
-        type=click.Choice(EXPORT_FORMATS),
-        help="Print the papers as BibTeX, RIS, CSL-JSON or CSV.",
-    )(command)
+    return json_option(encoder_option(library_option(url_option(command))))
 
 
 def print_json(value: Any) -> None:

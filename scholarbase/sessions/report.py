@@ -6,7 +6,7 @@ The figures are those of :mod:`scholarbase.trajectories.figures`, which ScholarQ
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -23,19 +23,9 @@ if TYPE_CHECKING:
 
 
 def call_of(row: Mapping[str, Any]) -> Call:
-    return Call(
-        query_id=row["query_id"],
-        call=row["call"],
-        tool=row["tool"],
-        kind=row["kind"],
-        arguments=row["arguments"],
-        ids=tuple(row["ids"]),
-        round=row["round"],
-        parent=row.get("parent"),
-        seconds=row.get("seconds"),
-        tokens=row.get("tokens"),
-        error=row.get("error"),
-    )
+    """The call in a line of a trajectory, which has more keys."""
+    values = {field.name: row[field.name] for field in fields(Call) if field.name in row}
+    return Call(**values | {"ids": tuple(row["ids"])})
 
 
 def held_answers(library: Library, answers: Sequence[str], as_of: str | None = None) -> dict[str, str | None]:

@@ -503,20 +503,10 @@ def _read(connection: Connection, key: str) -> Session | None:
 
 def _insert(connection: Connection, session: Session) -> None:
     limits = orjson.dumps(asdict(session.limits)).decode()
+    question = (session.query_id, session.query, session.as_of)
     connection.execute(
         f"INSERT INTO sessions ({_COLUMNS}, opened_at) VALUES (?,?,?,?,?,?,?,?)",
-        (
-            *(
-                session.key,
-                session.query_id,
-                session.query,
-                session.as_of,
-                limits,
-                session.owner,
-                session.opened,
-            ),
-            unix_time(),
-        ),
+        (session.key, *question, limits, session.owner, session.opened, unix_time()),
     )
 
 
