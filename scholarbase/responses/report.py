@@ -22,7 +22,11 @@ def as_markdown(response: CheckResponse, name: str) -> str:
         f"{counts_line(response.counts)}. Snapshot {response.snapshot}.",
     ]
     lines += ["", NOTE, ""]
-    for reference in _notable(response):
+    for reference in response.results:
+        if not isinstance(reference, CheckedReference):
+            continue
+        if reference.status == "held" and not reference.differences:
+            continue
         key = f" ({_escaped(reference.key)})" if reference.key else ""
         lines += [
             f"## {reference.position}{key}, line {reference.line}: {LABELS[reference.status]}",
@@ -34,11 +38,6 @@ def as_markdown(response: CheckResponse, name: str) -> str:
         lines += [f"- {_escaped(text)}" for text in _facts(reference)]
         lines += [""]
     return "\n".join(lines).rstrip() + "\n"
-
-
-def _notable(response: CheckResponse) -> list[CheckedReference]:
-    references = [reference for reference in response.results if isinstance(reference, CheckedReference)]
-    return [reference for reference in references if reference.status != "held" or reference.differences]
 
 
 def _facts(reference: CheckedReference) -> Iterator[str]:

@@ -69,16 +69,14 @@ def fit_response(
     form = TextForm() if text else JsonForm()
     room = max_tokens * 9 // 2 - form.reserve
     response = {key: value for key, value in response.items() if key != "tokens"}
-    if "observation" in response:
-        fitted = _observation(response, lambda candidate: form.whole(candidate, 0) <= room)
+    if "observation" in response or text_format.is_record(response):
+        shorten = _observation if "observation" in response else _record
+        fitted = shorten(response, lambda candidate: form.whole(candidate, 0) <= room)
         _check_room(room, form.whole(fitted, 0), form)
     elif "document" in response:
         fitted = _text(response, room, form)
     elif text_format.has_rows(response):
         fitted = _rows(response, lambda candidate: _size(candidate, 0, form), max_tokens)
-    elif text_format.is_record(response):
-        fitted = _record(response, lambda candidate: form.whole(candidate, 0) <= room)
-        _check_room(room, form.whole(fitted, 0), form)
     elif "results" in response and text_format.is_search_batch(response):
         fitted = _batch(response, room, offset, form)
     else:

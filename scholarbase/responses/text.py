@@ -274,19 +274,14 @@ def passage_lines(item: Mapping[str, Any], number: str) -> Iterator[str]:
     paper, passage = item.get("paper") or {}, item["passage"]
     title = plain(paper.get("title")) or plain(paper.get("id"))
     yield f"{number}{title or 'a paper that the library does not hold'}"
-    facts = [plain(paper["id"])] if paper.get("title") and paper.get("id") else []
-    if paper.get("year"):
-        facts.append(plain(paper["year"]))
-    if passage.get("version"):
-        facts.append(f"version {passage['version']}")
-    if passage.get("section"):
-        facts.append(f"section {plain(passage['section'])}")
-    if passage.get("page"):
-        facts.append(f"page {passage['page']}")
-    facts.append(f"offset {passage['start']} to {passage['end']}")
-    if item.get("score") is not None:
-        facts.append(f"score {item['score']:.4g}")
-    yield f"{INDENT}{'; '.join(facts)}"
+    facts = (
+        plain(paper.get("id")) if paper.get("title") else "",
+        plain(paper.get("year")),
+        *(f"{key} {plain(passage[key])}" for key in ("version", "section", "page") if passage.get(key)),
+        f"offset {passage['start']} to {passage['end']}",
+        "" if item.get("score") is None else f"score {item['score']:.4g}",
+    )
+    yield f"{INDENT}{'; '.join(filter(None, facts))}"
     if item.get("match"):
         yield f"{INDENT}Match at {item['match_start']}: {plain(item['match'])}"
     if item.get("reference"):

@@ -135,23 +135,20 @@ def _query(library: Library, action: QueryAction) -> SqlResponse:
 
 
 def _view(library: Library, action: ViewAction) -> Observation:
+    box = action.bounding_box or None
     request = PageBody.of(
         paper_id=action.paper_id,
         page=action.page_number,
-        box=action.bounding_box or None,
+        box=box,
         as_of=action.as_of,
         timeout=action.timeout,
     )
     image = library.run_page(request)
     paper = library.paper(action.paper_id, fields=("id",), as_of=action.as_of).id
-    box = (
-        f", box {', '.join(f'{coordinate:g}' for coordinate in action.bounding_box)}"
-        if action.bounding_box
-        else ""
-    )
+    part = f", box {', '.join(f'{coordinate:g}' for coordinate in box)}" if box else ""
     return Observation(
         library.snapshot_id,
-        f"Page {action.page_number} of {paper}{box}.",
+        f"Page {action.page_number} of {paper}{part}.",
         id=paper,
         image=b64encode(image).decode(),
         media_type=PNG,

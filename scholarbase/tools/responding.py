@@ -162,9 +162,8 @@ def make_response(
     remaining: dict[str, int] = {}
     if call is not None and limited:
         remaining = call.remaining(returned)
-        body = _encoded(
-            content := {**content, "budget": remaining}, form, offsets if searches else offsets[0]
-        )
+        content = {**content, "budget": remaining}
+        body = _encoded(content, form, offset)
     cut_to = tool_tokens if most is not None and "tokens" in sized[0] else None
     return CallResponse(content, body, form, returned, remaining, cut_to)
 
