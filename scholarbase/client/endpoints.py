@@ -409,9 +409,9 @@ def call_tool(
     if not isinstance(arguments, Mapping):
         raise InvalidRequest(f"The arguments of {shown(name)} are {shown(arguments)}: give a dictionary.")
     # A session records a retried call once, by its Idempotency-Key.
-    headers = {"Idempotency-Key": uuid4().hex} if session is not None else {}
+    headers = {}
     if session is not None:
-        headers["X-ScholarBase-Session"] = _header("session", session)
+        headers = {"Idempotency-Key": uuid4().hex, "X-ScholarBase-Session": _header("session", session)}
     for header, value in (("parent", parent), ("round", round)):
         if value is not None:
             text = value if isinstance(value, str) else str(check_whole(value, header, 1))

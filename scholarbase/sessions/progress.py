@@ -141,6 +141,10 @@ def stored_line(call: CallRecord) -> bytes:
         "error": error,
         "error_type": call.error_type,
     }
+    return _without_nulls(line)
+
+
+def _without_nulls(line: Mapping[str, Any]) -> bytes:
     return orjson.dumps({key: value for key, value in line.items() if value is not None})
 
 
@@ -162,28 +166,27 @@ class TrajectoryReader:
             # An expansion or a look-up follows from the call that last returned one of the papers that it names.
             returned = {self._last_returned[i] for i in _named(call["arguments"]) if i in self._last_returned}
             parent = max(returned, key=self._places.__getitem__, default=None)
-        parents = {"parent": parent} if parent in self._places else {}
+        if parent not in self._places:
+            parent = None
         self._places[number] = len(self._places)
         self._round = max(call.pop("round", self._round + 1), self._round)
         if call["kind"] != "answer":  # written by the agent, not returned to it
             self._last_returned.update(dict.fromkeys(call["ids"], number))
-        last = {key: call.pop(key) for key in _LAST_KEYS if key in call}
-        last |= {"session": self._session.id}
-        if self._session.query is not None:
-            last |= {"query": self._session.query}
-        return orjson.dumps(
-            {
-                **{"query_id": self._session.query_id, "call": number},
-                **call,
-                "ended": rfc3339(ended),
-                **parents,
-                "round": self._round,
-                **{key: last[key] for key in _LAST_KEYS if key in last},
-            }
-        )
-
-
-_LAST_KEYS: Final = ("snapshot", "session", "query", "error", "error_type")
+        snapshot, error, error_type = (call.pop(key, None) for key in ("snapshot", "error", "error_type"))
+        line = {
+            "query_id": self._session.query_id,
+            "call": number,
+            **call,
+            "ended": rfc3339(ended),
+            "parent": parent,
+            "round": self._round,
+            "snapshot": snapshot,
+            "session": self._session.id,
+            "query": self._session.query,
+            "error": error,
+            "error_type": error_type,
+        }
+        return _without_nulls(line)
 
 
 def dumps(arguments: Mapping[str, Any]) -> bytes:

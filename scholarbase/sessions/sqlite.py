@@ -147,9 +147,8 @@ class SqliteStorage:
             file = _identity(self.path)
             connection = None if file is None else self._reader(file)
             if file is None or connection is None:
-                if (
-                    seconds is None
-                ):  # not for a call, which goes on without sessions: a file in the folder's place
+                # Raises where a file is in the folder's place, but not for a call, which goes on without sessions.
+                if seconds is None:
                     with suppress(FileNotFoundError):
                         self.path.stat()
                 yield None

@@ -14,7 +14,6 @@ from typing import Final
 from fastapi import FastAPI
 from starlette.datastructures import Headers
 from starlette.middleware.cors import CORSMiddleware
-from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from scholarbase.api.access.keys import Key, Keys, read_keys
@@ -144,7 +143,11 @@ class Guard:
                     "--admin."
                 )
         except ScholarBaseError as error:
-            response = await _rejection(error, sent, scope)
+            response = await rejection(error, scope)
+            if isinstance(error, Unauthorized):
+                # RFC 6750, section 3: a challenge has at least one parameter, and an error code for an invalid key.
+                code = "" if sent is None else ', error="invalid_token"'
+                response.headers["WWW-Authenticate"] = f'Bearer realm="ScholarBase"{code}'
             await response(scope, receive, send)
             return
         await self._app(scope, receive, send)
@@ -201,12 +204,3 @@ def _with_rate_headers(send: Send, rate: int, verdict: Verdict) -> Send:
         await send(message)
 
     return sent
-
-
-async def _rejection(error: ScholarBaseError, sent: str | None, scope: Scope) -> Response:
-    response = await rejection(error, scope)
-    if isinstance(error, Unauthorized):
-        # RFC 6750, section 3: a challenge has at least one parameter, and an error code for an invalid key.
-        code = "" if sent is None else ', error="invalid_token"'
-        response.headers["WWW-Authenticate"] = f'Bearer realm="ScholarBase"{code}'
-    return response

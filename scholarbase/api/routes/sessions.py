@@ -211,6 +211,9 @@ def replay_session(request: Request, library: OpenLibrary, name: SessionName) ->
         ran += replayed.ran
         recorded_on.setdefault(replayed.recorded.get("snapshot", library.snapshot_id))
         all_differences += differences([replayed])
+    listed = [
+        {"call": one.call, "tool": one.tool, "what": one.what, "message": str(one)} for one in all_differences
+    ]
     return json_response(
         {
             "session": name,
@@ -218,15 +221,7 @@ def replay_session(request: Request, library: OpenLibrary, name: SessionName) ->
             "recorded_on": list(recorded_on),
             "calls": len(lines),
             "replayed": ran,
-            "differences": [
-                {
-                    "call": difference.call,
-                    "tool": difference.tool,
-                    "what": difference.what,
-                    "message": str(difference),
-                }
-                for difference in all_differences
-            ],
+            "differences": listed,
         }
     )
 
