@@ -154,15 +154,7 @@ def create_app(
     app.add_middleware(Holding, libraries=libraries)
     app.add_middleware(GZipMiddleware, minimum_size=_PACKET, compresslevel=COMPRESSION)
     guard.install(app, settings)
-    app.add_middleware(
-        Requests,
-        libraries=libraries,
-        registry=registry,
-        timeout=settings.timeout,
-        queue=settings.max_connections,
-        slow_ms=settings.slow_ms,
-        tracer=tracer,
-    )
+    app.add_middleware(Requests, libraries=libraries, registry=registry, settings=settings, tracer=tracer)
     return app
 
 

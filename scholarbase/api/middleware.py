@@ -123,9 +123,6 @@ class Requests:
     (https://www.w3.org/TR/server-timing/) has the milliseconds of each stage up to the start of the response.
 
     Args:
-        timeout: seconds that a request may wait for its start.
-        queue: the number of requests that may wait for it.
-        slow_ms: requests that take longer are logged with their stages; None logs none.
         tracer: sends a trace of each request.
     """
 
@@ -135,18 +132,16 @@ class Requests:
         *,
         libraries: Libraries,
         registry: CollectorRegistry,
-        timeout: float,
-        queue: int,
-        slow_ms: float | None = None,
-        tracer: Tracer | None = None,
+        settings: Settings,
+        tracer: Tracer | None,
     ) -> None:
         self._app = app
-        self._slow_ms = slow_ms
+        self._slow_ms = settings.slow_ms
         self._tracer = tracer
         self._libraries = libraries
         self._large = LargeResponses()
-        self._timeout = timeout
-        self._turns = Turns(queue)
+        self._timeout = settings.timeout
+        self._turns = Turns(settings.max_connections)
         labels = ("method", "route", "status")
         self._requests = Counter("scholarbase_requests", "Handled requests.", labels, registry=registry)
         self._seconds = Histogram(
@@ -368,22 +363,19 @@ def _canonical(name: str) -> str:
 class BodyLimit:
     """ASGI middleware: receives each body completely before the application runs, within limits of size and time.
 
-    A body is rejected with a problem document if it has more than ``limit`` bytes or too many values, or if its client
-    sends less than ``MIN_RATE``. Bodies above ``SMALL_BODY`` share two rooms, each of ``BODIES`` times the limit: one
-    while they are received, one while they are answered. A body that has waited ``PATIENCE_SECONDS`` for the first is
-    received without it.
-
-    Args:
-        queue: the number of bodies that may wait.
-        timeout: seconds for which a complete one may wait.
+    A body is rejected with a problem document if it is larger than the settings allow or has too many values, or if
+    its client sends less than ``MIN_RATE``. Bodies above ``SMALL_BODY`` share two rooms, each of ``BODIES`` times the
+    limit: one while they are received, one while they are answered. A body that has waited ``PATIENCE_SECONDS`` for the
+    first is received without it.
     """
 
-    def __init__(self, app: ASGIApp, *, limit: int, queue: int, timeout: float) -> None:
+    def __init__(self, app: ASGIApp, *, settings: Settings) -> None:
         self._app = app
-        self._limit = limit
-        self._timeout = timeout
-        self._receiving = Capacity(BODIES * limit, queue, "room to receive its body")
-        self._bodies = Capacity(BODIES * limit, queue, "room for its body")
+        self._limit = settings.max_body_bytes
+        self._timeout = settings.timeout
+        rooms = BODIES * self._limit
+        self._receiving = Capacity(rooms, settings.queue, "room to receive its body")
+        self._bodies = Capacity(rooms, settings.queue, "room for its body")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":

@@ -47,7 +47,7 @@ class App:
                 Route("/wait", self.wait),
             ]
         )
-        self.app = BodyLimit(app, limit=LIMIT, queue=100, timeout=60)
+        self.app = BodyLimit(app, settings=load_settings(max_body_bytes=LIMIT, queue=100, timeout=60))
         self.url = ""
 
     async def health(self, request: Request) -> Response:

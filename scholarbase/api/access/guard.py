@@ -92,9 +92,7 @@ def install(app: FastAPI, settings: Settings) -> None:
     Browsers send preflight requests without a key, and pages can read an error only with CORS headers. Cookies are not
     used.
     """
-    app.add_middleware(
-        BodyLimit, limit=settings.max_body_bytes, queue=settings.queue, timeout=settings.timeout
-    )
+    app.add_middleware(BodyLimit, settings=settings)
     if settings.keys is not None:
         app.add_middleware(Guard, keys=settings.keys, settings=settings)
     app.add_middleware(
