@@ -82,7 +82,12 @@ class RetrievalTool:
 
 async def _search(call: NativeCall, text: str, full_texts: bool) -> dict[str, Any]:
     response = await call("search_papers", {"q": text, "limit": DEFAULT_RESULTS, "fields": SEARCH_FIELDS})
-    return _found(response)
+    papers = [hit["paper"] for hit in response["results"]]
+    return {
+        "results": [
+            {"id": paper["id"], "title": paper["title"] or "", "url": _link(paper)} for paper in papers
+        ]
+    }
 
 
 async def _fetch(call: NativeCall, text: str, full_texts: bool) -> dict[str, Any]:
@@ -135,15 +140,6 @@ def _rest(paper_id: str, following: int, outline: Mapping[str, Any]) -> str:
     example = sections[-1].get("number") or sections[-1]["title"]
     names = "; ".join(heading(section.get("number"), section["title"]) or "" for section in sections)
     return f"{rest} or a section by its number or title, such as {paper_id}#{example}. Sections: {names}]"
-
-
-def _found(response: Mapping[str, Any]) -> dict[str, Any]:
-    papers = [hit["paper"] for hit in response["results"]]
-    return {
-        "results": [
-            {"id": paper["id"], "title": paper["title"] or "", "url": _link(paper)} for paper in papers
-        ]
-    }
 
 
 def _document(response: Mapping[str, Any]) -> dict[str, Any]:

@@ -13,6 +13,7 @@ import orjson
 from scholarbase.errors import FilesRejected
 from scholarbase.ingest.folder import REJECTS
 from scholarbase.manifest import Manifest
+from scholarbase.responses.text import counted
 from scholarbase.terminal import printable
 
 Row = tuple[str, str]
@@ -91,10 +92,6 @@ def summary(library: Path, manifest: Manifest) -> Iterator[Row]:
     yield from _named("lead nowhere", (f"{counted(n, 'reference')} {what}" for what, n in lost.items() if n))
     if manifest.documents is not None:
         yield from _named("full texts", _full_texts(manifest))
-
-
-def counted(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def _named(name: str, sentences: Iterator[str]) -> Iterator[Row]:

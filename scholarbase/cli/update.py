@@ -57,10 +57,11 @@ def update(
     """
     # Before the imports, which need much of it.
     check_address_space(with_cores(INGEST_BYTES), "An update")
-    from scholarbase.cli.summary import counted, print_summary
+    from scholarbase.cli.summary import print_summary
     from scholarbase.encoders.paired import PairedEncoder
     from scholarbase.manifest import read_manifest
     from scholarbase.progress import reporter
+    from scholarbase.responses.text import counted
     from scholarbase.search.opening import check_trusted, stored_encoder
     from scholarbase.updates.job import update as run
 

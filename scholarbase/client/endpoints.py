@@ -244,11 +244,7 @@ def _unfinished(item: Any) -> Unfinished | None:
 
 def match_titles(request: TitleBatchBody) -> Batch[str, TitleMatchResponse]:
     """``POST /v1/title-match/batch``."""
-
-    def some(titles: Sequence[str]) -> Request[list[TitleMatchResponse | Unfinished]]:
-        return _titles(request.model_copy(update={"titles": tuple(titles)}))
-
-    return Batch(request.titles, some)
+    return Batch(request.titles, lambda titles: _titles(request.model_copy(update={"titles": tuple(titles)})))
 
 
 def _titles(request: TitleBatchBody) -> Request[list[TitleMatchResponse | Unfinished]]:

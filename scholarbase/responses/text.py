@@ -175,22 +175,22 @@ def head(response: Mapping[str, Any], shown: int) -> str:
     snapshot = f", snapshot {plain(response['snapshot'])}" if response.get("snapshot") else ""
     total = response.get("total")
     if has_rows(response):
-        what = _count(response["row_count"], "row")
+        what = counted(response["row_count"], "row")
     elif "results" not in response:
         what = "1 paper"
     elif "counts" in response:
-        what = f"{_count(shown, 'reference')}: {counts_line(response['counts'])}"
+        what = f"{counted(shown, 'reference')}: {counts_line(response['counts'])}"
     elif is_search_batch(response):
-        what = _count(shown, "search", "searches")
+        what = counted(shown, "search", "searches")
     elif is_title_batch(response):
-        what = _count(shown, "title")
+        what = counted(shown, "title")
     elif is_id_batch(response):
-        what = _count(shown, "id")
+        what = counted(shown, "id")
     elif total is not None and (total or shown):
         least = "at least " if response.get("total_relation") == "gte" else ""
-        what = f"{shown:,} of {least}{_count(total, noun(response), plural(response))}"
+        what = f"{shown:,} of {least}{counted(total, noun(response), plural(response))}"
     elif shown or response.get("left_out"):
-        what = _count(shown, noun(response), plural(response))
+        what = counted(shown, noun(response), plural(response))
     else:
         what = ""
     legs = ", ".join(plain(response[key]) for key in ("mode", "engine") if response.get(key))
@@ -483,9 +483,9 @@ def _relevance(item: Mapping[str, Any]) -> Iterator[str]:
         facts += [f"{name} {', '.join(map(plain, leg[key]))}" for key, name in lists if leg.get(key)]
         yield f"{plain(leg['leg'])}: {', '.join(facts)}"
     if item.get("seeds") is not None:
-        yield f"reached by {_count(item['seeds'], 'seed')}"
+        yield f"reached by {counted(item['seeds'], 'seed')}"
     if item.get("hops") is not None:
-        yield f"over {_count(item['hops'], 'hop')}"
+        yield f"over {counted(item['hops'], 'hop')}"
     if item.get("is_influential"):
         yield "influential"
     if item.get("intents"):
@@ -498,7 +498,8 @@ def _number(value: Any) -> str:
     return f"{value:,}" if isinstance(value, int) else plain(value)
 
 
-def _count(number: int, one: str, many: str | None = None) -> str:
+def counted(number: int, one: str, many: str | None = None) -> str:
+    """``1 paper``, ``2 papers``."""
     return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
