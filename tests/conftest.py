@@ -1,13 +1,16 @@
 """Libraries built once for the whole run, and servers over them."""
 
+import asyncio
 import fcntl
 import gc
 import gzip
+import inspect
 import json
 import logging
 import lzma
 import os
 import re
+import shutil
 import subprocess
 import sys
 import threading
@@ -109,6 +112,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     gc.enable()
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Run a test that is a coroutine function in an event loop of its own, for at most two minutes."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    names = inspect.signature(pyfuncitem.obj).parameters
+    test = pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in names})
+    asyncio.run(asyncio.wait_for(test, 120))
+    return True
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """No settings or sessions of the user who runs the tests, no short time limit, and no CA certificates.
@@ -137,6 +151,18 @@ def _no_short_timeouts() -> Iterator[None]:
         for module in ("api.recording", "api.responding", "tools.calling"):
             patch.setattr(f"scholarbase.{module}.WRITE_SECONDS", 60.0)
         yield
+
+
+@pytest.fixture
+def small_disk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
+    """A file system of its own, of as many megabytes as the test's parameter."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={request.param}m", "none", str(disk)]
+    if shutil.which("mount") is None or subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("needs the right to mount a file system")
+    yield disk
+    subprocess.run(["umount", "-l", str(disk)], check=True)
 
 
 @pytest.fixture(scope="session")

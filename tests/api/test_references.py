@@ -1,6 +1,5 @@
 """``POST /v1/references/check``, over HTTP and with the clients."""
 
-import anyio
 import httpx
 import pytest
 
@@ -29,17 +28,13 @@ def test_a_list_is_checked_in_its_order(server: str) -> None:
 
 
 @pytest.mark.slow
-def test_the_clients_return_what_the_library_returns(server: str, sample: Library) -> None:
+async def test_the_clients_return_what_the_library_returns(server: str, sample: Library) -> None:
     text = LINES * 501  # two requests
     own = sample.check_references(text, fields=FIELDS)
     with Client(server) as client:
         assert client.check_references(text, fields=FIELDS) == own
-
-    async def check() -> None:
-        async with AsyncClient(server) as client:
-            assert await client.check_references(text, fields=FIELDS) == own
-
-    anyio.run(check)
+    async with AsyncClient(server) as async_client:
+        assert await async_client.check_references(text, fields=FIELDS) == own
     assert own.counts["held"] == 501
 
 

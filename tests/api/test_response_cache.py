@@ -94,59 +94,53 @@ def response(body: bytes) -> CallResponse:
     return CallResponse({}, body, "json", ())
 
 
-def test_equal_requests_run_once_and_failures_are_shared_but_not_kept() -> None:
-    async def main() -> None:
-        cache = ResponseCache(load_settings(), CollectorRegistry())
-        runs: list[str] = []
+async def test_equal_requests_run_once_and_failures_are_shared_but_not_kept() -> None:
+    cache = ResponseCache(load_settings(), CollectorRegistry())
+    runs: list[str] = []
 
-        async def run(outcome: CallResponse | Exception) -> CallResponse:
-            runs.append("run")
-            await asyncio.sleep(0.01)
-            if isinstance(outcome, Exception):
-                raise outcome
-            return outcome
+    async def run(outcome: CallResponse | Exception) -> CallResponse:
+        runs.append("run")
+        await asyncio.sleep(0.01)
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
 
-        async def all_of(key: str, *outcomes: CallResponse | Exception) -> list[Any]:
-            runs.clear()
-            calls = [cache.get(key.encode(), lambda one=one: run(one)) for one in outcomes]  # type: ignore[misc]
-            return await asyncio.gather(*calls, return_exceptions=True)
+    async def all_of(key: str, *outcomes: CallResponse | Exception) -> list[Any]:
+        runs.clear()
+        calls = [cache.get(key.encode(), lambda one=one: run(one)) for one in outcomes]  # type: ignore[misc]
+        return await asyncio.gather(*calls, return_exceptions=True)
 
-        same = response(b"same")
-        assert await all_of("a", same, same, same) == [same] * 3
-        assert runs == ["run"]
-        assert await all_of("a", response(b"other")) == [same]
-        assert runs == []
-        invalid = InvalidRequest("no")
-        assert await all_of("b", invalid, same, same) == [invalid] * 3
-        assert await all_of("b", same) == [same]
-        # One that is refused says nothing about those of other clients.
-        full = Busy("full")
-        assert await all_of("c", full, same, same) == [full, same, same]
-        assert runs == ["run"] * 2
-        task = asyncio.create_task(cache.get(b"d", lambda: run(same)))
-        other = asyncio.create_task(cache.get(b"d", lambda: run(same)))
-        await asyncio.sleep(0)
-        task.cancel()
-        assert await other == same
-
-    asyncio.run(main())
+    same = response(b"same")
+    assert await all_of("a", same, same, same) == [same] * 3
+    assert runs == ["run"]
+    assert await all_of("a", response(b"other")) == [same]
+    assert runs == []
+    invalid = InvalidRequest("no")
+    assert await all_of("b", invalid, same, same) == [invalid] * 3
+    assert await all_of("b", same) == [same]
+    # One that is refused says nothing about those of other clients.
+    full = Busy("full")
+    assert await all_of("c", full, same, same) == [full, same, same]
+    assert runs == ["run"] * 2
+    task = asyncio.create_task(cache.get(b"d", lambda: run(same)))
+    other = asyncio.create_task(cache.get(b"d", lambda: run(same)))
+    await asyncio.sleep(0)
+    task.cancel()
+    assert await other == same
 
 
-def test_the_size_is_bounded() -> None:
-    async def main() -> None:
-        cache = ResponseCache(load_settings(response_cache_mb=1), CollectorRegistry())
+async def test_the_size_is_bounded() -> None:
+    cache = ResponseCache(load_settings(response_cache_mb=1), CollectorRegistry())
 
-        async def run(size: int) -> CallResponse:
-            return response(b"x" * size)
+    async def run(size: int) -> CallResponse:
+        return response(b"x" * size)
 
-        keys = [b"%d" % number for number in range(100)]
-        for key in keys:
-            await cache.get(key, lambda: run(2**16))
-        assert [key for key in keys if key in cache] == keys[85:]
-        await cache.get(b"large", lambda: run(2**21))
-        assert b"large" not in cache
-
-    asyncio.run(main())
+    keys = [b"%d" % number for number in range(100)]
+    for key in keys:
+        await cache.get(key, lambda: run(2**16))
+    assert [key for key in keys if key in cache] == keys[85:]
+    await cache.get(b"large", lambda: run(2**21))
+    assert b"large" not in cache
 
 
 def test_workers_share_what_one_of_them_makes(tmp_path: Path) -> None:

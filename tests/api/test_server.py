@@ -195,7 +195,7 @@ def is_refused(url: str) -> bool:
         return True
 
 
-def test_connections_have_tcp_nodelay() -> None:
+async def test_connections_have_tcp_nodelay() -> None:
     """Without TCP_NODELAY, Nagle's algorithm and delayed acknowledgements cost every call some 40 ms."""
     options: list[int] = []
 
@@ -204,14 +204,11 @@ def test_connections_have_tcp_nodelay() -> None:
         options.append(accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
         writer.close()
 
-    async def connect() -> None:
-        listener = listen("127.0.0.1", 0)
-        async with await asyncio.start_server(connected, sock=listener):
-            reader, writer = await asyncio.open_connection(*listener.getsockname())
-            assert await reader.read() == b""
-            writer.close()
-
-    asyncio.run(connect())
+    listener = listen("127.0.0.1", 0)
+    async with await asyncio.start_server(connected, sock=listener):
+        reader, writer = await asyncio.open_connection(*listener.getsockname())
+        assert await reader.read() == b""
+        writer.close()
     assert options == [1]
 
 

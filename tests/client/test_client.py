@@ -234,14 +234,10 @@ class Counting(httpx.AsyncBaseTransport):
         await self._transport.aclose()
 
 
-def test_hundreds_of_tasks_share_a_client_and_none_fails(server: str) -> None:
+async def test_hundreds_of_tasks_share_a_client_and_none_fails(server: str) -> None:
     transport = Counting()
-
-    async def all_at_once() -> list[Any]:
-        async with AsyncClient(server, transport=transport) as source:
-            return await asyncio.gather(*(source.paper(STRINGS, fields=["title"]) for _ in range(300)))
-
-    papers = asyncio.run(all_at_once())
+    async with AsyncClient(server, transport=transport) as source:
+        papers = await asyncio.gather(*(source.paper(STRINGS, fields=["title"]) for _ in range(300)))
     assert {paper.title for paper in papers} == {TITLE}
     assert 2 <= transport.most <= MAX_CONNECTIONS
 

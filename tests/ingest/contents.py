@@ -1,5 +1,7 @@
 """The content of libraries, for comparisons."""
 
+import gzip
+import json
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -35,6 +37,12 @@ def points(library: Path) -> dict[int, Any]:
                 dense = None if point.dense is None else tuple(np.round(point.dense, 3))
                 found[point.id] = (point.payload, sparse, dense)
     return found
+
+
+def rejects(library: Path) -> list[dict[str, Any]]:
+    """What was left out, a row for each record or file."""
+    with gzip.open(library / "rejects.jsonl.gz") as lines:
+        return [json.loads(line) for line in lines]
 
 
 def same(one: Path, other: Path) -> None:

@@ -5,7 +5,6 @@ import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ import pytest
 from scholarbase.manifest import read_manifest
 from scholarbase.search.verification import verify
 from tests.conftest import SAMPLE, run_cli, sample_rows
-from tests.ingest.contents import same
+from tests.ingest.contents import rejects, same
 
 
 @pytest.fixture
@@ -28,11 +27,6 @@ def add_lines(shard: Path, *lines: bytes) -> int:
     before = gzip.decompress(shard.read_bytes())
     shard.write_bytes(gzip.compress(before + b"".join(line + b"\n" for line in lines), mtime=0))
     return before.count(b"\n") + 1
-
-
-def rejects(library: Path) -> list[dict[str, Any]]:
-    with gzip.open(library / "rejects.jsonl.gz", "rt") as lines:
-        return [json.loads(line) for line in lines]
 
 
 def paper(**changes: Any) -> bytes:
@@ -117,21 +111,8 @@ def test_one_bad_shard_among_good_ones_does_not_fail_the_job(release: Path, tmp_
     assert read_manifest(tmp_path / "library")[0].rejects == {"bad-json": 11}
 
 
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A separate file system of a few megabytes."""
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=4m", "none", str(disk)], capture_output=True, check=False
-    )
-    if mounted.returncode:
-        pytest.skip("needs the right to mount a file system")
-    yield disk
-    subprocess.run(["umount", "-l", str(disk)], check=True)
-
-
 @pytest.mark.slow
+@pytest.mark.parametrize("small_disk", [4], indirect=True)
 def test_a_full_disk_is_an_error_and_the_job_continues_when_space_is_freed(
     small_disk: Path, default_library: Path
 ) -> None:

@@ -1,6 +1,5 @@
 """Ids that records of different papers have: each stays a paper, and the id with the better source."""
 
-import gzip
 import json
 import sqlite3
 from contextlib import closing
@@ -18,6 +17,7 @@ from scholarbase.ingest.records import PaperRecord
 from scholarbase.manifest import Manifest
 from scholarbase.search.library import Library
 from scholarbase.updates.job import update
+from tests.ingest.contents import rejects
 from tests.ingest.sources.test_openalex import work
 from tests.updates.test_job import assert_same
 
@@ -76,8 +76,7 @@ def titles(folder: Path, *ids: str, name: str = "library") -> list[str | None]:
 
 
 def conflicts(folder: Path, name: str = "library") -> list[dict[str, Any]]:
-    with gzip.open(folder / name / "rejects.jsonl.gz") as file:
-        return [one for one in map(json.loads, file) if one["reason"] == "conflict"]
+    return [one for one in rejects(folder / name) if one["reason"] == "conflict"]
 
 
 # -- own files -----------------------------------------------------------------------------------------------

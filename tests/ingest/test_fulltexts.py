@@ -1,11 +1,9 @@
 """Libraries with full texts: built in any order, killed, verified, moved."""
 
-import gzip
 import re
 from contextlib import AbstractContextManager
 from pathlib import Path
 
-import orjson
 import pytest
 
 from scholarbase.errors import InvalidRequest
@@ -19,6 +17,7 @@ from scholarbase.search.verification import verify
 from scholarbase.updates.job import update
 from tests.conftest import run_cli
 from tests.documents.records import papers, record, write
+from tests.ingest.contents import rejects
 
 pytestmark = pytest.mark.whole
 
@@ -96,8 +95,7 @@ def test_a_text_of_no_paper_is_rejected_with_a_sentence(tmp_path: Path) -> None:
     manifest = ingest([], tmp_path / "library", documents=[tmp_path / "texts"])
     assert manifest.rejects == {"no-paper": 1}
     assert manifest.counts["documents"] == 2
-    line = gzip.decompress((tmp_path / "library" / "rejects.jsonl.gz").read_bytes()).splitlines()[0]
-    assert "2001.99999" in orjson.loads(line)["detail"]
+    assert "2001.99999" in rejects(tmp_path / "library")[0]["detail"]
 
 
 @pytest.mark.slow
@@ -199,4 +197,4 @@ def test_rejects_of_other_sources_are_no_rejects_of_documents(tmp_path: Path) ->
     ingest([tmp_path / "own.bib"], tmp_path / "library", documents=[texts])
     counts = read_manifest(tmp_path / "library")[0].counts
     assert (counts["papers"], counts["documents"]) == (4, 3)
-    assert len(gzip.decompress((tmp_path / "library" / "rejects.jsonl.gz").read_bytes()).splitlines()) == 20
+    assert len(rejects(tmp_path / "library")) == 20

@@ -1,7 +1,6 @@
 """From snapshot files to a library: which papers are kept, how sources are joined, and the counts."""
 
 import json
-import lzma
 import resource
 import shutil
 import sqlite3
@@ -31,7 +30,7 @@ from scholarbase.models.encoders import PACKAGED
 from scholarbase.models.papers import Journal
 from scholarbase.search.library import Library
 from scholarbase.search.verification import verify
-from tests.conftest import SAMPLE, json_lines, run_cli, sample_rows, snapshot_of
+from tests.conftest import arxiv_rows, json_lines, run_cli, sample_rows, snapshot_of
 from tests.ingest.contents import points, rows, same
 from tests.libraries import copied, relist, sample_papers
 
@@ -40,12 +39,6 @@ from tests.libraries import copied, relist, sample_papers
 def packaged() -> Iterator[Encoder]:
     with closing(open_encoder(PACKAGED)) as encoder:
         yield encoder
-
-
-def arxiv_rows() -> list[dict[str, Any]]:
-    """The raw records of the sample's arXiv part."""
-    with lzma.open(SAMPLE / "arxiv" / "arxiv-metadata-sample.jsonl.xz", "rt") as lines:
-        return [json.loads(line) for line in lines]
 
 
 def query(library: Path, sql: str) -> list[tuple[Any, ...]]:

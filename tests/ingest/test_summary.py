@@ -1,10 +1,8 @@
 """What an ingest keeps and leaves out, and how it says so."""
 
-import gzip
 from pathlib import Path
 from typing import Any
 
-import orjson
 import pytest
 
 from scholarbase.errors import InvalidRequest
@@ -13,6 +11,7 @@ from scholarbase.ingest.plans import IngestRules
 from scholarbase.search.library import Library
 from tests.conftest import run_cli
 from tests.documents.pdfs import new_pdf, two_pages
+from tests.ingest.contents import rejects
 from tests.ingest.test_job import lines
 
 PAPERS = (
@@ -148,13 +147,10 @@ def test_a_few_broken_pdfs_do_not_end_the_job(tmp_path: Path) -> None:
             "and 2 documents without text, such as scans, which are shown and not searched",
         ]
         assert rows["rejected"][0] == "13 (12 broken-pdf, 1 no-title)"
-    rejects = [
-        orjson.loads(line)
-        for line in gzip.decompress((library / "rejects.jsonl.gz").read_bytes()).splitlines()
-    ]
-    scans = {one["file"]: "OCR" in one["detail"] for one in rejects if one["reason"] == "scan"}
+    rejected = rejects(library)
+    scans = {one["file"]: "OCR" in one["detail"] for one in rejected if one["reason"] == "scan"}
     assert scans == {"2401.00004.html": False, "arXiv_2401.00004.pdf": True}
-    assert {one["file"] for one in rejects if one["reason"] == "broken-pdf"} == {
+    assert {one["file"] for one in rejected if one["reason"] == "broken-pdf"} == {
         f"broken-{number}.pdf" for number in range(12)
     }
 

@@ -2,7 +2,6 @@
 
 import json
 import sqlite3
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ from scholarbase.ingest.job import ingest
 from scholarbase.search import lookup
 from scholarbase.search.library import Library
 from scholarbase.search.verification import verify
-from tests.conftest import run_cli, serving_in_thread, snapshot_of
+from tests.conftest import run_cli, snapshot_of
 from tests.libraries import copied, relist
 
 DETAILS = {
@@ -61,18 +60,6 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (snapshot / "authors" / "00000.jsonl").write_text(json.dumps(DETAILS))
     ingest([snapshot], folder / "library")
     return folder / "library"
-
-
-@pytest.fixture(scope="module")
-def library(path: Path) -> Iterator[Library]:
-    with Library.open(path) as library:
-        yield library
-
-
-@pytest.fixture(scope="module")
-def url(library: Library) -> Iterator[str]:
-    with serving_in_thread(library) as url:
-        yield url
 
 
 def papers_by(library: Library, author_id: str, **options: Any) -> list[int | None]:

@@ -73,14 +73,8 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def library(path: Path) -> Iterator[Library]:
-    with Library.open(path) as opened:
-        yield opened
-
-
-@pytest.fixture(scope="module")
-def client(library: Library) -> Iterator[Client]:
-    with serving_in_thread(library) as url, Client(url) as opened:
+def client(url: str) -> Iterator[Client]:
+    with Client(url) as opened:
         yield opened
 
 

@@ -1,6 +1,5 @@
 """Searches of a library built without options: with the encoder in the package, hybrid, with a floor of similarity."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -33,12 +32,6 @@ WAYS: Final[list[dict[str, Any]]] = [
 NONSENSE: Final = (
     (Path(__file__).parent.parent / "data" / "nonsense.txt").read_text(encoding="utf-8").splitlines()
 )
-
-
-@pytest.fixture(scope="module")
-def library(default_library: Path) -> Iterator[Library]:
-    with Library.open(default_library) as opened:
-        yield opened
 
 
 @pytest.fixture(scope="module")

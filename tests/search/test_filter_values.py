@@ -2,7 +2,6 @@
 
 import json
 import re
-from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -56,9 +55,8 @@ def make_library(folder: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
-    with Library.open(make_library(tmp_path_factory.mktemp("values"))) as library:
-        yield library
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_library(tmp_path_factory.mktemp("values"))
 
 
 def answered(library: Library, filters: dict[str, Any]) -> tuple[list[str], list[str]]:

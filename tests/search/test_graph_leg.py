@@ -2,7 +2,6 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +20,6 @@ from tests.libraries import opened_library
 QUESTIONS = ("two dimensional QCD", "entropy of black holes", "supersymmetric gauge theories")
 TEXT = 1e-9
 """A weight of the graph that leaves the scores of the text legs."""
-
-
-@pytest.fixture(scope="module")
-def library(default_library: Path) -> Iterator[Library]:
-    with Library.open(default_library) as opened:
-        yield opened
 
 
 def scores(library: Library, q: str, weight: float | None, **options: Any) -> dict[int, float]:

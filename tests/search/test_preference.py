@@ -1,6 +1,5 @@
 """The preference of a search for recent or cited papers, compared with factors computed from the papers."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +10,6 @@ from scholarbase.search.library import Library
 from tests.libraries import opened_library
 
 Q = "supersymmetric gauge theories"
-
-
-@pytest.fixture(scope="module")
-def library(default_library: Path) -> Iterator[Library]:
-    with Library.open(default_library) as opened:
-        yield opened
 
 
 @pytest.mark.parametrize("way", [{}, {"mode": "sparse"}, {"mode": "dense"}, {"fusion": "rrf"}])

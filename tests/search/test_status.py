@@ -1,6 +1,5 @@
 """Withdrawn and retracted papers: marked in every response, and a filter of every list."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ from scholarbase.ingest.job import ingest
 from scholarbase.ingest.plans import IngestRules
 from scholarbase.responses.text import as_text
 from scholarbase.tools import Tools
-from tests.conftest import json_lines, run_cli, serving_in_thread
+from tests.conftest import json_lines, run_cli
 
 WITHDRAWN, BY_ABSTRACT, RETRACTED, BOTH, ACTIVE = (
     "0704.0001",
@@ -81,18 +80,6 @@ def make_library(folder: Path) -> Path:
 @pytest.fixture(scope="module")
 def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_library(tmp_path_factory.mktemp("status"))
-
-
-@pytest.fixture(scope="module")
-def library(path: Path) -> Iterator[Library]:
-    with Library.open(path) as opened:
-        yield opened
-
-
-@pytest.fixture(scope="module")
-def url(library: Library) -> Iterator[str]:
-    with serving_in_thread(library) as address:
-        yield address
 
 
 def test_the_status_of_papers(library: Library) -> None:

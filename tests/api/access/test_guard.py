@@ -1,6 +1,5 @@
 """A shared server: keys, limits, CORS, bodies and addresses, over real server processes."""
 
-import asyncio
 import re
 import socket
 import time
@@ -145,7 +144,7 @@ def test_metrics_need_an_admin_key(shared: Shared) -> None:
     assert httpx.get(f"{shared.url}/metrics", headers=bearer(shared.admin)).status_code == 200
 
 
-def test_no_websocket_is_opened_without_a_key(sample: Library, tmp_path: Path) -> None:
+async def test_no_websocket_is_opened_without_a_key(sample: Library, tmp_path: Path) -> None:
     create_key(tmp_path / "keys.json", "ana")
     app = create_app(sample, settings=load_settings(keys=tmp_path / "keys.json"))
     opened: list[str] = []
@@ -156,17 +155,14 @@ def test_no_websocket_is_opened_without_a_key(sample: Library, tmp_path: Path) -
     app.router.routes[:0] = [WebSocketRoute("/greet", greet)]
     sent: list[Any] = []
 
-    async def connect() -> None:
-        async def receive() -> Any:
-            return {"type": "websocket.connect"}
+    async def receive() -> Any:
+        return {"type": "websocket.connect"}
 
-        async def send(message: Any) -> None:
-            sent.append(message)
+    async def send(message: Any) -> None:
+        sent.append(message)
 
-        scope = {"type": "websocket", "path": "/greet", "headers": [], "query_string": b"", "scheme": "ws"}
-        await app(scope, receive, send)
-
-    asyncio.run(connect())
+    scope = {"type": "websocket", "path": "/greet", "headers": [], "query_string": b"", "scheme": "ws"}
+    await app(scope, receive, send)
     assert sent == [{"type": "websocket.close", "code": 1008}]
     assert not opened
 
@@ -215,7 +211,7 @@ def test_a_key_is_valid_from_its_creation_to_its_revocation(
         assert httpx.get(f"{url}/healthz").status_code == 200
 
 
-def test_the_client_sends_its_key_and_raises_the_servers_error(
+async def test_the_client_sends_its_key_and_raises_the_servers_error(
     shared: Shared, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with Client(shared.url, api_key=shared.read) as client:
@@ -232,12 +228,8 @@ def test_the_client_sends_its_key_and_raises_the_servers_error(
     monkeypatch.setenv("SCHOLARBASE_API_KEY", shared.read)
     with Client(shared.url) as client:
         assert client.snapshot()
-
-    async def snapshot() -> Any:
-        async with AsyncClient(shared.url) as client:
-            return await client.snapshot()
-
-    assert asyncio.run(snapshot())
+    async with AsyncClient(shared.url) as async_client:
+        assert await async_client.snapshot()
     # A name and password in the URL are for a proxy, and use the Authorization header.
     with (
         Client(shared.url.replace("//", "//a:b@")) as client,

@@ -1,9 +1,7 @@
-import os
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -49,22 +47,6 @@ def test_more_needs_more() -> None:
     assert required_bytes(VectorConfig(dimensions=1024), 1000) - base >= 4_352_000
 
 
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A separate file system of 120 MB."""
-    if os.geteuid() != 0 or not shutil.which("mount"):
-        pytest.skip("mounting needs root")
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=120m", "tmpfs", str(folder)], capture_output=True, check=False
-    )
-    if mounted.returncode:
-        pytest.skip("mounting is not permitted")
-    yield folder
-    subprocess.run(["umount", str(folder)], check=True)
-
-
 FILL = """
 import sys
 from pathlib import Path
@@ -89,6 +71,7 @@ except StorageError as error:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("small_disk", [120], indirect=True)
 def test_a_full_disk_is_an_error_and_does_not_kill_the_process(small_disk: Path) -> None:
     """Qdrant writes to memory maps: without space the kernel kills the process with SIGBUS."""
     done = subprocess.run(

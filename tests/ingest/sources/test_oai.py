@@ -1,7 +1,6 @@
 """arXiv's OAI records give the papers of its metadata snapshot."""
 
 import gzip
-import json
 import random
 from itertools import islice
 from pathlib import Path
@@ -17,7 +16,7 @@ from scholarbase.ingest.plans import IngestRules
 from scholarbase.ingest.records import PaperRecord
 from scholarbase.ingest.sources import SourceFile, StoredBytes, discover, read_records
 from tests.conftest import DENSE_PAPERS, arxiv_rows, sample_rows
-from tests.ingest.contents import rows
+from tests.ingest.contents import rejects, rows
 from tests.ingest.sources import harvests
 
 KNOWN: dict[str, Any] = {
@@ -154,8 +153,7 @@ def test_a_bad_record_is_counted_with_its_line(tmp_path: Path) -> None:
     bad = harvests.raw(KNOWN | {"id": "0704.x", "title": None})
     path = harvests.write(tmp_path / "pages/000001.xml.gz", [*good, bad])
     assert ingest([path], tmp_path / "library").rejects == {"bad-id": 1}
-    with gzip.open(tmp_path / "library/rejects.jsonl.gz") as file:
-        [reject] = map(json.loads, file)
+    [reject] = rejects(tmp_path / "library")
     written = gzip.decompress(path.read_bytes()).decode().splitlines()
     assert "0704.x" in written[reject["line"]], "the line where the record starts; the next has its header"
 

@@ -25,7 +25,7 @@ from scholarbase.ingest.sources.openalex import MAX_WORDS, abstract_of, line_of,
 from scholarbase.ingest.writer import CatalogWriter
 from scholarbase.updates.job import update
 from tests.conftest import run_cli
-from tests.ingest.contents import rows
+from tests.ingest.contents import rejects, rows
 
 TITLE_RULE = IngestRules(keep="title")
 TEXT = "The fox of the den and the fox of the hill"
@@ -316,8 +316,7 @@ def test_bad_rows_are_counted_with_their_numbers(tmp_path: Path) -> None:
     ):
         library = tmp_path / f"library{path.suffix}"
         assert ingest([path], library, rules=TITLE_RULE).rejects == {"no-title": 1}
-        with gzip.open(library / "rejects.jsonl.gz") as lines:
-            [reject] = map(json.loads, lines)
+        [reject] = rejects(library)
         assert (reject["file"], reject["line"]) == (path.name, 4)
     many = write(tmp_path / "c/part_0000.gz", [*WORKS, *(work(n, title=7) for n in range(20, 40))])
     with pytest.raises(
