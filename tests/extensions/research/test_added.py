@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.extensions.test_door import package
 from tests.forks import run_fork
 
 EXTENSION = """
 from scholarbase_research.evaluation.formats.reading import Format
-from scholarbase.extensions import Extension
 from scholarbase_research.evaluation.queries import Answer, Query
 
 
@@ -40,21 +40,11 @@ class Mine(Extension):
 """
 
 
-def extension(folder: Path) -> str:
-    """A folder for ``PYTHONPATH`` with an installed extension."""
-    (folder / "mine.py").write_text(EXTENSION)
-    metadata = folder / "mine-1.0.dist-info"
-    metadata.mkdir(parents=True)
-    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: mine\nVersion: 1.0\n")
-    (metadata / "entry_points.txt").write_text("[scholarbase.extensions]\nmine = mine:Mine\n")
-    return str(folder)
-
-
 @pytest.mark.slow
 def test_a_baseline_of_another_extension_answers_questions_in_its_format(
     sample_library: Path, tmp_path: Path
 ) -> None:
-    path = extension(tmp_path)
+    path = str(package(tmp_path, "mine", EXTENSION))
     question = {
         "topic": "t1",
         "query": "Holomorphic anomalies in topological field theories",

@@ -1,40 +1,23 @@
 """Groups of queries, counted by hand."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from scholarbase.errors import InvalidRequest
 from scholarbase_research.evaluation.breakdown import DIMENSIONS, dimensions, group_label, groups
-from scholarbase_research.evaluation.run_data import (
-    JudgedAnswer,
-    JudgedQuery,
-    PaperNote,
-    RankedId,
-    Run,
-    RunManifest,
-)
-
-MANIFEST = RunManifest(
-    "made", "search", "s", 9, "1", {"name": "made", "sha256": "0"}, {"limit": 300}, {}, "scholarbase eval run"
-)
+from scholarbase_research.evaluation.run_data import JudgedAnswer, JudgedQuery, PaperNote, Run
+from tests.extensions.research.evaluation.made import a_query, a_run
 
 
-def query(
-    name: str, answers: int = 1, *, absent: int = 0, intent: str | None = None, date: str | None = None
-) -> JudgedQuery:
-    """A query with answers ``a0``, ``a1``, ... of which the last ``absent`` are not in the library."""
-    judged = tuple(
-        JudgedAnswer(f"a{number}", "absent" if number >= answers - absent else "id")
-        for number in range(answers)
-    )
-    return JudgedQuery(name, name, judged, intent=intent, date=date)
+def query(name: str, answers: int = 1, **facts: Any) -> JudgedQuery:
+    """A query with answers ``a0``, ``a1``, ..."""
+    return a_query(name, [f"a{number}" for number in range(answers)], **facts)
 
 
-def made(*queries: JudgedQuery, found: int = 1) -> Run:
-    """A run that finds the first ``found`` answers of every query."""
-    ranking = tuple(RankedId(f"a{number}", -float(number)) for number in range(found))
-    return Run(MANIFEST, queries, {query.id: ranking for query in queries})
+def made(*queries: JudgedQuery) -> Run:
+    return a_run("made", queries, {query.id: ["a0"] for query in queries})
 
 
 def test_the_largest_group_comes_first_and_equal_ones_by_name() -> None:
@@ -73,7 +56,7 @@ def test_dimensions_of_one_group_are_not_listed() -> None:
 
 
 def test_a_query_belongs_to_the_category_that_most_of_its_answers_have() -> None:
-    run = made(query("q1", 3), query("q2", 2), query("q3", 4), query("q4", 0), query("q5", 1, absent=1))
+    run = made(query("q1", 3), query("q2", 2), query("q3", 4), query("q4", 0), a_query("q5", ["gone0"]))
     # a0 has no category, a1 cs.CV, a2 and a3 cs.CL: q1 has one of both, so the alphabet decides.
     categories = {"a1": "cs.CV", "a2": "cs.CL", "a3": "cs.CL", "other": "math.CO"}
     notes = {name: PaperNote(None, None, category) for name, category in categories.items()}

@@ -9,40 +9,22 @@ import pytest
 from scholarbase.errors import RunMismatch
 from scholarbase_research.evaluation.comparison import compare
 from scholarbase_research.evaluation.display import show_comparison
-from scholarbase_research.evaluation.run_data import (
-    JudgedAnswer,
-    JudgedQuery,
-    PaperNote,
-    RankedId,
-    Run,
-    RunManifest,
-)
+from scholarbase_research.evaluation.run_data import RankedId, Run
 from scholarbase_research.evaluation.runs import check_comparable
+from tests.extensions.research.evaluation.made import a_query, a_run
 
-QUERIES = tuple(
-    JudgedQuery(f"q{number}", f"question {number}", (JudgedAnswer("x", "id"), JudgedAnswer("y", "id")))
-    for number in range(1, 5)
-)
+QUERIES = tuple(a_query(f"q{number}", "xy") for number in range(1, 5))
 
 
 def made(name: str, rankings: Mapping[str, str], **facts: Any) -> Run:
     """A run of single-letter papers: ``{"q1": "xy"}`` ranks x, then y."""
-    manifest = RunManifest(
-        name=name,
-        kind="search",
-        snapshot="snap-1",
-        papers=9,
-        version="1",
-        queries={"name": "questions", "sha256": "a" * 64, "count": 4},
-        search={"mode": "sparse", "limit": 10},
-        answers=dict.fromkeys(("answers", "by_id", "by_title", "absent", "duplicates"), 0),
-        command="scholarbase eval run",
-    )
-    ranked = {
-        query_id: tuple(RankedId(paper, -float(place)) for place, paper in enumerate(ranking))
-        for query_id, ranking in rankings.items()
+    about = {
+        "snapshot": "snap-1",
+        "queries": {"name": "questions", "sha256": "a" * 64, "count": 4},
+        "search": {"mode": "sparse", "limit": 10},
+        "answers": dict.fromkeys(("answers", "by_id", "by_title", "absent", "duplicates"), 0),
     }
-    return Run(replace(manifest, **facts), QUERIES, ranked, {"x": PaperNote("Paper X", 2020)})
+    return a_run(name, QUERIES, rankings, **about | facts)
 
 
 A = made("a", {"q1": "abx", "q2": "xya", "q3": "x", "q4": ""})
@@ -56,7 +38,7 @@ B = made(
 def test_queries_that_gained_and_lost_come_with_the_greatest_change_first() -> None:
     recall = compare(A, B, ["R@10"]).measures[0]
     assert [(c.query_id, c.text, c.a, c.b, c.difference) for c in recall.lost] == [
-        ("q2", "question 2", 1.0, 0.0, -1.0)
+        ("q2", "question q2", 1.0, 0.0, -1.0)
     ]
     assert [(c.query_id, c.difference) for c in recall.gained] == [("q1", 0.5), ("q4", 0.5)]
     assert [c.query_id for c in recall.same] == ["q3"]

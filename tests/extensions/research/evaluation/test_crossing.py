@@ -5,30 +5,20 @@ import pytest
 from scholarbase.errors import InvalidRequest
 from scholarbase_research.evaluation.breakdown import parse_pair
 from scholarbase_research.evaluation.measured import Measured, crossed
-from scholarbase_research.evaluation.run_data import JudgedAnswer, JudgedQuery, RankedId, Run, RunManifest
+from tests.extensions.research.evaluation.made import a_query, a_run
 
 
-def a_run(name: str, queries: list[JudgedQuery], found: dict[str, int]) -> Run:
-    """A run that finds the first ``found`` answers of each query."""
-    facts = {"name": "made", "sha256": "0", "count": len(queries)}
-    manifest = RunManifest(name, "search", "s", 9, "1", facts, {"limit": 100}, {}, "scholarbase eval run")
-    rankings = {i: tuple(RankedId(f"a{n}", -float(n)) for n in range(count)) for i, count in found.items()}
-    return Run(manifest, tuple(queries), rankings)
-
-
-def query(name: str, answers: int, intent: str | None) -> JudgedQuery:
-    return JudgedQuery(name, name, tuple(JudgedAnswer(f"a{n}", "id") for n in range(answers)), intent=intent)
+def papers(count: int) -> list[str]:
+    return [f"a{number}" for number in range(count)]
 
 
 def test_cells_are_counted_by_hand() -> None:
     queries = [
-        query("q1", 2, "x"),
-        query("q2", 4, "x"),
-        query("q3", 10, "x"),
-        query("q4", 10, None),
-        query("q5", 0, "y"),
+        a_query(f"q{number}", papers(answers), intent=intent)
+        for number, (answers, intent) in enumerate([(2, "x"), (4, "x"), (10, "x"), (10, None), (0, "y")], 1)
     ]
-    run = a_run("one", queries, {"q1": 1, "q2": 1, "q3": 1, "q4": 5, "q5": 3})
+    found = {f"q{number}": papers(count) for number, count in enumerate([1, 1, 1, 5, 3], 1)}
+    run = a_run("one", queries, found)
     table = crossed(Measured.of([run], ["R@All"]), "answers", "intent", "R@All")
     assert list(table.columns) == ["Number of answers", "Run", "Queries", "x", "y", "(none)", "Overall"]
     assert [[cell.shown for cell in row] for row in table.rows] == [

@@ -33,19 +33,13 @@ def write(path: Path, *queries: dict[str, object]) -> Path:
 
 
 def search(
-    source: Source, file: Path, settings: PassageSettings, folder: Path, name: str = "passages"
+    source: Source, file: Path, settings: PassageSettings, folder: Path, *, by_version: bool = False
 ) -> Run:
     queries = read_queries(file)
-    judged = judge_passages(source, queries)
+    judged = judge_passages(source, queries, by_version=by_version)
+    options = {"name": "passages", "command": "a command"}
     return run_searches(
-        source,
-        queries,
-        judged.queries,
-        judged.counts,
-        settings,
-        folder / name,
-        name=name,
-        command="a command",
+        source, queries, judged.queries, judged.counts, settings, folder / "passages", **options
     )
 
 
@@ -225,36 +219,23 @@ class TestRuns:
             ),
         )
         settings = PassageSettings(mode="sparse", limit=10, in_paper=True, chunker="paragraphs")
-        queries = read_queries(file)
-        judged = judge_passages(two_versions, queries, by_version=True)
-        assert [query.version for query in judged.queries] == [1, None] * 10
         with serving_in_thread(two_versions) as url, Client(url) as client:
             runs = [
-                run_searches(
-                    source,
-                    queries,
-                    judged.queries,
-                    judged.counts,
-                    settings,
-                    tmp_path / name,
-                    name=name,
-                    command="a command",
-                )
+                search(source, file, settings, tmp_path / name, by_version=True)
                 for name, source in (("here", two_versions), ("there", client))
             ]
             over_http = {
                 query.id: client.passages(
                     "arXiv:2401.00001", query.text, version=query.version, chunker="paragraphs"
                 )
-                for query in judged.queries
+                for query in runs[0].queries
             }
+        assert [query.version for query in runs[0].queries] == [1, None] * 10
         assert runs[0].rankings == runs[1].rankings
         assert set(evaluate(runs[0], ["Success@1"]).values("Success@1").values()) == {1.0}
-        for query in queries.queries:
+        for query in runs[0].queries:
             first = over_http[query.id].results[0].passage
-            assert (
-                accuracy(1 if query.id.endswith("initial") else 2, query.id.partition("-")[0]) in first.text
-            )
+            assert accuracy(query.version or 2, query.id.partition("-")[0]) in first.text
             assert runs[0].rankings[query.id][0].id.endswith(f"#{first.start}-{first.end}")
 
     def test_versions_are_read_as_numbers_and_names(self, tmp_path: Path) -> None:

@@ -17,7 +17,8 @@ from scholarbase_research.evaluation.measures import (
     parse_measure,
     recall_curve,
 )
-from scholarbase_research.evaluation.run_data import JudgedAnswer, JudgedQuery, RankedId, Run, RunManifest
+from scholarbase_research.evaluation.run_data import JudgedAnswer, RankedId, Run
+from tests.extensions.research.evaluation.made import a_query, a_run
 
 TREC_NAMES = {
     "R@25": "recall_25",
@@ -46,28 +47,15 @@ def make_run(
     limit: int | None = 1000,
 ) -> Run:
     """A run of these rankings; ``answers`` are grades by paper, ``absent`` the papers that the library lacks."""
-    queries = tuple(
-        JudgedQuery(
-            query_id,
-            f"about {query_id}",
-            tuple(
-                JudgedAnswer(paper, "absent" if paper in absent else "id", grade)
-                for paper, grade in grades.items()
-            ),
+    queries = []
+    for name, grades in answers.items():
+        query = a_query(name, grades)
+        judged = tuple(
+            replace(one, found="absent") if one.paper_id in absent else one for one in query.answers
         )
-        for query_id, grades in answers.items()
-    )
+        queries.append(replace(query, answers=judged))
     search = None if limit is None else {"limit": limit, "mode": "sparse"}
-    about = {"name": "made", "sha256": "0" * 64}
-    manifest = RunManifest("made", "search", "snapshot", 9, "1", about, search, {}, "scholarbase eval run")
-    ranked = {
-        query_id: tuple(
-            paper if isinstance(paper, RankedId) else RankedId(paper, -float(place))
-            for place, paper in enumerate(ranking)
-        )
-        for query_id, ranking in rankings.items()
-    }
-    return Run(manifest, queries, ranked)
+    return a_run("made", queries, rankings, search=search)
 
 
 def random_world(seed: int) -> tuple[Scores, dict[str, dict[str, int]]]:

@@ -8,84 +8,31 @@ import re
 import shutil
 from collections.abc import Sequence
 from dataclasses import replace
-from html.parser import HTMLParser
 from pathlib import Path
 from statistics import fmean
-from typing import Any
 
 import pytest
+from lxml import etree, html
 
 from scholarbase.errors import InvalidRequest, RunExists, RunMismatch
-from scholarbase.models.calls import Call
 from scholarbase_research.evaluation.measured import OVER, Measured, grouped, results
 from scholarbase_research.evaluation.measures import DEFAULT_MEASURES, Over
 from scholarbase_research.evaluation.report import write_report
 from scholarbase_research.evaluation.report.page import build, to_html, to_markdown
 from scholarbase_research.evaluation.report.published import collections, published
 from scholarbase_research.evaluation.report.tables import to_csv
-from scholarbase_research.evaluation.run_data import (
-    JudgedAnswer,
-    JudgedQuery,
-    Kind,
-    PaperNote,
-    RankedId,
-    Run,
-    RunManifest,
-)
+from scholarbase_research.evaluation.run_data import PaperNote, Run
 from scholarbase_research.evaluation.tables import holm
+from tests.extensions.research.evaluation.made import a_query, a_run
 
 NASTY = "</script><script>window.hurt = 1</script><img src=x onerror=hurt()> & | _x_ $y$ \\z `q` {{ 7 * 7 }} 量子 ü"
 
 
-def manifest(name: str, queries: Sequence[JudgedQuery], **changed: Any) -> RunManifest:
-    facts: dict[str, Any] = {
-        "name": name,
-        "kind": "search",
-        "snapshot": "0" * 32,
-        "papers": 2440,
-        "version": "0.1.0",
-        "queries": {
-            "name": "small",
-            "format": "scholarquest",
-            "sha256": "ab" * 32,
-            "count": len(queries),
-            "notes": [],
-        },
-        "search": {"mode": name, "limit": 100},
-        "answers": {"given": 1},
-        "command": f"scholarbase eval run small.jsonl --mode {name}",
-    }
-    return RunManifest(**facts | changed)
-
-
-def a_query(number: int, answers: Sequence[str], **facts: Any) -> JudgedQuery:
-    judged = tuple(JudgedAnswer(a, "absent" if a.startswith("gone") else "id") for a in answers)
-    return JudgedQuery(**{"id": f"q{number}", "text": f"question {number}", "answers": judged} | facts)
-
-
-def a_run(
-    name: str,
-    queries: Sequence[JudgedQuery],
-    found: dict[str, list[str]],
-    *,
-    kind: Kind = "search",
-    calls: tuple[Call, ...] = (),
-    **changed: Any,
-) -> Run:
-    rankings = {
-        q.id: tuple(RankedId(p, 10.0 - i) for i, p in enumerate(found.get(q.id, []))) for q in queries
-    }
-    papers = {p: PaperNote(f"Title of {p}", 2020) for ids in found.values() for p in ids}
-    seconds = {q.id: 0.01 * (i + 1) for i, q in enumerate(queries)}
-    made = manifest(name, queries, kind=kind, **changed)
-    return Run(made, tuple(queries), rankings, papers, seconds, calls)
-
-
 QUERIES = (
-    a_query(1, ["a", "b"], intent="method", date="2021-03"),
-    a_query(2, ["c", "gone1"], intent="method", date="2022"),
-    a_query(3, ["d", "e", "f", "g"], intent="scope", date="2022-01-01", category="cs.CL"),
-    a_query(4, ["h"], intent=None),
+    a_query("q1", ["a", "b"], intent="method", date="2021-03"),
+    a_query("q2", ["c", "gone1"], intent="method", date="2022"),
+    a_query("q3", ["d", "e", "f", "g"], intent="scope", date="2022-01-01", category="cs.CL"),
+    a_query("q4", ["h"], intent=None),
 )
 FIRST = {"q1": ["a", "x", "b"], "q2": ["y", "c"], "q3": ["z", "d", "w", "e"], "q4": ["x", "y"]}
 SECOND = {"q1": ["x", "a"], "q2": ["c"], "q3": ["d", "e", "f"], "q4": ["h"]}
@@ -110,54 +57,30 @@ def page_of(runs: Sequence[Run], *, title: str | None = None, drill_down: int = 
     return Page(to_html(build(Measured.of(runs, DEFAULT_MEASURES), title, drill_down)))
 
 
-class Page(HTMLParser):
+class Page:
     """A parsed page: its tables by id, its links, elements and ids, and the JSON of its queries."""
 
     def __init__(self, source: str) -> None:
-        super().__init__()
-        self.tables: dict[str, list[list[str]]] = {}
-        self.loads: list[tuple[str, str]] = []
-        self.links: list[str] = []
-        self.elements: list[str] = []
-        self.ids: list[str] = []
-        self.data = ""
-        self._table = ""
-        self._cell = False
-        self._data = False
+        elements = list(html.fromstring(source).iter(etree.Element))
         self.source = source
-        self.feed(source)
-        self.close()
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        own = {name: value or "" for name, value in attrs}
-        self.elements.append(tag)
-        self.ids += [own["id"]] if "id" in own else []
-        if tag == "a":
-            self.links.append(own.get("href", ""))
-        else:
-            names = ("src", "href", "xlink:href", "srcset", "action", "poster", "data")
-            self.loads += [(tag, own[name]) for name in names if name in own]
-        if tag == "figure" and own.get("class") == "table":
-            self._table = own["id"].removeprefix("table-")
-            self.tables[self._table] = []
-        elif tag == "tr" and self._table:
-            self.tables[self._table].append([])
-        elif tag in ("td", "th") and self._table:
-            self.tables[self._table][-1].append("")
-            self._cell = True
-        self._data = tag == "script" and own.get("id") == "data"
-
-    def handle_endtag(self, tag: str) -> None:
-        self._cell = self._cell and tag not in ("td", "th")
-        self._data = self._data and tag != "script"
-        if tag == "figure":
-            self._table = ""
-
-    def handle_data(self, data: str) -> None:
-        if self._cell:
-            self.tables[self._table][-1][-1] += data
-        if self._data:
-            self.data += data
+        self.elements = [one.tag for one in elements]
+        self.ids = [one.get("id") for one in elements if one.get("id") is not None]
+        self.links = [one.get("href", "") for one in elements if one.tag == "a"]
+        self.loads = [
+            (one.tag, address)
+            for one in elements
+            if one.tag != "a"
+            for name in ("src", "href", "xlink:href", "srcset", "action", "poster", "data")
+            if (address := one.get(name)) is not None
+        ]
+        self.data = "".join(one.text for one in elements if one.tag == "script" and one.get("id") == "data")
+        self.tables = {
+            one.get("id").removeprefix("table-"): [
+                [cell.text_content() for cell in row.iter("td", "th")] for row in one.iter("tr")
+            ]
+            for one in elements
+            if one.tag == "figure" and one.get("class") == "table"
+        }
 
 
 def csv_rows(folder: Path, name: str) -> list[dict[str, str]]:
@@ -264,8 +187,8 @@ def test_the_page_loads_nothing_and_ids_are_unique(two: list[Run]) -> None:
 
 @pytest.mark.slow
 def test_markup_in_texts_is_escaped() -> None:
-    query = a_query(1, ["a"], text=NASTY, intent=NASTY)
-    other = a_query(2, ["b"], intent="plain")
+    query = a_query("q1", ["a"], text=NASTY, intent=NASTY)
+    other = a_query("q2", ["b"], intent="plain")
     run = a_run(NASTY, [query, other], {"q1": ["a"], "q2": ["c"]}, command=f"run {NASTY}\nsecond line")
     run = replace(run, papers={"a": PaperNote(NASTY, 2020)})
     page = page_of([run, run], title=NASTY)
@@ -292,7 +215,7 @@ def test_a_run_that_found_nothing_is_reported_as_zero() -> None:
 
 
 def test_a_query_without_an_answer_is_left_out_and_counted() -> None:
-    queries = [*QUERIES, a_query(5, [])]
+    queries = [*QUERIES, a_query("q5", [])]
     page = page_of([a_run("first", queries, FIRST)])
     assert page.tables["results-all"][1][1] == "4"
     assert "Left out: 1 query without a relevant answer." in page.source
@@ -368,7 +291,7 @@ def test_p_values_are_corrected_by_holms_method() -> None:
 
 
 def test_a_significant_difference_is_marked() -> None:
-    queries = [a_query(i, [f"a{i}"]) for i in range(12)]
+    queries = [a_query(f"q{i}", [f"a{i}"]) for i in range(12)]
     good = a_run("good", queries, {q.id: [q.answers[0].paper_id] for q in queries})
     bad = a_run("bad", queries, {q.id: ["x"] for q in queries})
     rows = results(Measured.of([bad, good, bad], ["R@All"]), "all").rows
@@ -381,12 +304,12 @@ def test_a_significant_difference_is_marked() -> None:
 def test_a_group_that_only_one_of_two_libraries_has_is_shown_for_it_alone() -> None:
     """If a library merges two ids into one paper, a query has fewer answers there: a report across snapshots then
     failed with a KeyError, or omitted the group."""
-    five = a_query(1, ["a", "b", "c", "d", "e"])
-    four = a_query(1, ["a", "b", "c", "d"])
+    five = a_query("q1", ["a", "b", "c", "d", "e"])
+    four = a_query("q1", ["a", "b", "c", "d"])
     runs = [
-        a_run("merged", [four, a_query(2, ["x"])], {"q1": ["a"]}),
-        a_run("apart", [five, a_query(2, ["x"])], {"q1": ["a", "b"]}, snapshot="1" * 32),
-        a_run("too", [five, a_query(2, ["x"])], {"q1": ["b"]}, snapshot="2" * 32),
+        a_run("merged", [four, a_query("q2", ["x"])], {"q1": ["a"]}),
+        a_run("apart", [five, a_query("q2", ["x"])], {"q1": ["a", "b"]}, snapshot="1" * 32),
+        a_run("too", [five, a_query("q2", ["x"])], {"q1": ["b"]}, snapshot="2" * 32),
     ]
     rows = grouped(Measured.of(runs, ["R@All"]), "answers").rows
     assert [(row[1].shown, row[2].shown, row[3].shown) for row in rows] == [

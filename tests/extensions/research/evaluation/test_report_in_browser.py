@@ -9,7 +9,8 @@ import pytest
 from scholarbase.models.calls import Call
 from scholarbase_research.evaluation.report import write_report
 from tests.browsers import browser  # noqa: F401
-from tests.extensions.research.evaluation.test_report import FIRST, NASTY, QUERIES, SECOND, a_query, a_run
+from tests.extensions.research.evaluation.made import a_query, a_run
+from tests.extensions.research.evaluation.test_report import FIRST, NASTY, QUERIES, SECOND
 
 pytest.importorskip("selenium.webdriver", reason="needs selenium")
 from selenium.webdriver.common.by import By
@@ -22,7 +23,7 @@ pytestmark = pytest.mark.slow
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A report of a search and of an agent, with a query that is full of markup."""
-    queries = [*QUERIES, a_query(5, ["a"], text=NASTY, intent="scope")]
+    queries = [*QUERIES, a_query("q5", ["a"], text=NASTY, intent="scope")]
     calls = (Call("q1", 1, "search_papers", "search", {}, ("a", "x", "b"), 1),)
     runs = [
         a_run("first", queries, FIRST),
@@ -52,7 +53,7 @@ def test_the_page_opens_without_errors_and_requests_nothing_else(page: Any, addr
 def test_a_query_is_found_and_opened_by_mouse(page: Any) -> None:
     assert len(shown_queries(page)) == 5
     page.find_element(By.ID, "filter").send_keys("q3")
-    assert shown_queries(page) == ["question 3"]
+    assert shown_queries(page) == ["question q3"]
     assert page.find_element(By.ID, "shown").text == "1 of 5"
     page.find_element(By.CSS_SELECTOR, "#list tr.query button").click()
     detail = page.find_element(By.CSS_SELECTOR, "#list tr.detail")
@@ -78,14 +79,14 @@ def test_the_list_can_be_sorted_and_filtered(page: Any) -> None:
     head = page.find_element(By.CSS_SELECTOR, "#list th:last-child button")
     head.click()
     assert head.find_element(By.XPATH, "..").get_attribute("aria-sort") == "descending"
-    assert shown_queries(page)[0] == "question 4"
+    assert shown_queries(page)[0] == "question q4"
     head.click()
-    assert shown_queries(page)[-1] in ("question 4", NASTY)
+    assert shown_queries(page)[-1] in ("question q4", NASTY)
     kind = Select(page.find_element(By.ID, "kind"))
     kind.select_by_visible_text("second worse than first")
-    assert shown_queries(page) == ["question 1"]
+    assert shown_queries(page) == ["question q1"]
     kind.select_by_visible_text("an answer not in the library")
-    assert shown_queries(page) == ["question 2"]
+    assert shown_queries(page) == ["question q2"]
 
 
 def test_markup_in_a_query_is_shown_as_text(page: Any) -> None:

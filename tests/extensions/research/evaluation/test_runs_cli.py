@@ -79,6 +79,14 @@ def test_show_prints_the_figures_of_trec_eval(work: Path) -> None:
     assert dict(years) == {year: str(dates.count(year)) for year in dates}
 
 
+@pytest.mark.slow
+def test_compare_counts_gains_and_losses(work: Path) -> None:
+    done = evaluate("compare", "runs/bm25", "runs/fts5", cwd=work)
+    assert "engine: bm25 → fts5" in done.stdout
+    gained, lost, same = map(int, re.findall(r"^R@100 .* (\d+) +(\d+) +(\d+) *$", done.stdout, re.M)[0])
+    assert gained + lost + same == 40
+
+
 BAD = '{"query_id": "a", "final_query": "x", "answer_arxiv_ids": ["1706.03762"], "final_answer_count": 1}\n'
 
 

@@ -1,6 +1,5 @@
 """Searches for a query set: the same run for any source, concurrency and number of interruptions."""
 
-import json
 import logging
 import sys
 from collections.abc import Callable, Iterator
@@ -26,48 +25,18 @@ from scholarbase.errors import (
 from scholarbase.models.source import Source
 from scholarbase.progress import Reporter, SilentReporter
 from scholarbase.search.library import Library
+from scholarbase_research.evaluation.answers import resolve_answers
 from scholarbase_research.evaluation.checkpoints import RESULTS, Checkpoint, QueryResult
-from scholarbase_research.evaluation.queries import Answer, Query, QuerySet
-from scholarbase_research.evaluation.run_data import JudgedAnswer, JudgedQuery, Run
+from scholarbase_research.evaluation.formats import read_queries
+from scholarbase_research.evaluation.queries import Query, QuerySet
+from scholarbase_research.evaluation.run_data import JudgedQuery, Run
 from scholarbase_research.evaluation.runs import HASHED, SECONDS, read_run
 from scholarbase_research.evaluation.searching import SearchSettings, default_name, run_searches
 from tests.conftest import SAMPLE, serving
 
 SPARSE = SearchSettings(mode="sparse", limit=50)
-
-
-def query_set(copies: int = 1) -> QuerySet:
-    """The sample's 40 questions, ``copies`` times."""
-    rows = [json.loads(line) for line in (SAMPLE / "queries.jsonl").read_text().splitlines()]
-    return QuerySet(
-        "sample",
-        "scholarquest",
-        tuple(
-            Query(
-                f"{row['query_id']}/{copy}",
-                row["final_query"],
-                tuple(Answer(answer) for answer in row["answer_arxiv_ids"]),
-                date=row["date"],
-            )
-            for copy in range(copies)
-            for row in rows
-        ),
-    )
-
-
-def judge(source: Source, queries: QuerySet) -> tuple[JudgedQuery, ...]:
-    judged = []
-    for query in queries.queries:
-        ids = [answer.id for answer in query.answers if answer.id]
-        papers = source.papers(ids, fields=["id"])
-        answers = tuple(
-            JudgedAnswer(f"arXiv:{requested}", "absent") if paper is None else JudgedAnswer(paper.id, "id")
-            for requested, paper in zip(ids, papers, strict=True)
-        )
-        judged.append(
-            JudgedQuery(query.id, query.text, answers, query.intent, query.category, query.date, query.pool)
-        )
-    return tuple(judged)
+SAMPLE_QUERIES = read_queries(SAMPLE / "queries.jsonl")
+"""40 questions."""
 
 
 def search(
@@ -77,8 +46,8 @@ def search(
     queries: QuerySet | None = None,
     **options: Any,
 ) -> Run:
-    queries = queries or query_set()
-    judged = options.pop("judged", None) or judge(source, queries)
+    queries = queries or SAMPLE_QUERIES
+    judged = options.pop("judged", None) or resolve_answers(source, queries).queries
     return run_searches(
         source,
         queries,
@@ -105,7 +74,7 @@ def files(folder: Path) -> dict[str, bytes]:
 
 def test_a_run_has_what_the_library_finds(sample: Library, tmp_path: Path) -> None:
     run = search(sample, tmp_path / "run")
-    for query in query_set().queries:
+    for query in SAMPLE_QUERIES.queries:
         found = sample.search(query.text, mode="sparse", limit=50, fields=["id"]).results
         assert [hit.paper.id for hit in found] == [result.id for result in run.rankings[query.id]]
     assert read_run(tmp_path / "run") == run
@@ -132,7 +101,7 @@ def test_the_manifest_has_the_search_settings(sample: Library, tmp_path: Path) -
     }
     assert manifest.search.items() >= expected.items()
     assert (manifest.kind, manifest.snapshot, manifest.papers) == ("search", sample.snapshot_id, 2440)
-    assert manifest.queries["sha256"] == query_set().sha256
+    assert manifest.queries["sha256"] == SAMPLE_QUERIES.sha256
     assert (manifest.answers, manifest.command, manifest.name) == ({"given": 40}, "the command", "a run")
 
 
@@ -179,9 +148,11 @@ def test_a_search_stays_in_the_querys_pool(sample: Library, tmp_path: Path) -> N
 
 
 def test_a_pool_of_papers_that_the_library_lacks_is_an_error(sample: Library, tmp_path: Path) -> None:
-    queries = questions(Query("astray", "strings", (), pool=("arXiv:2309.06180",)))
+    pool = ("arXiv:2309.06180",)
+    queries = questions(Query("astray", "strings", (), pool=pool))
+    judged = JudgedQuery("astray", "strings", (), pool=pool)
     with pytest.raises(PaperNotFound, match="Query 'astray' cannot be searched for"):
-        search(sample, tmp_path / "run", SearchSettings(pool=True), queries)
+        search(sample, tmp_path / "run", SearchSettings(pool=True), queries, judged=[judged])
 
 
 def test_missing_pools_are_an_error(sample: Library, tmp_path: Path) -> None:
@@ -440,7 +411,7 @@ def test_arguments_that_cannot_be_right(sample: Library, tmp_path: Path) -> None
     with pytest.raises(QueryFileError, match="has no queries"):
         search(sample, tmp_path / "run", queries=questions())
     with pytest.raises(InvalidRequest, match="not those of the query set"):
-        search(sample, tmp_path / "run", judged=judge(sample, query_set())[1:])
+        search(sample, tmp_path / "run", judged=resolve_answers(sample, SAMPLE_QUERIES).queries[1:])
     with pytest.raises(InvalidRequest, match="has no name of its own"):
         search(sample, Path())
 

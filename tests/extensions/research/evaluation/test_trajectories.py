@@ -42,25 +42,6 @@ def papers(sample: Library) -> list[str]:
     return [hit.paper.id for hit in sample.search("language models", limit=10).results]
 
 
-def query_set(ids: Sequence[str], answers: Sequence[Sequence[str]]) -> tuple[QuerySet, list[JudgedQuery]]:
-    queries = tuple(
-        Query(query_id, f"question {query_id}", tuple(map(Answer, own)))
-        for query_id, own in zip(ids, answers, strict=True)
-    )
-    judged = [
-        JudgedQuery(
-            query.id,
-            query.text,
-            tuple(
-                JudgedAnswer(str(answer.id), "absent" if answer.id == ABSENT else "id")
-                for answer in query.answers
-            ),
-        )
-        for query in queries
-    ]
-    return QuerySet("questions", "jsonl", queries), judged
-
-
 def call(query_id: str, tool: str, ids: Sequence[str], **keys: Any) -> dict[str, Any]:
     return {"query_id": query_id, "tool": tool, "ids": list(ids), **keys}
 
@@ -74,12 +55,20 @@ def run_of(
     **options: Any,
 ) -> Run:
     """The run of a trajectory with the queries q1, q2, ..., and their answers."""
-    queries, judged = query_set([f"q{n}" for n in range(1, len(answers) + 1)], answers)
+    queries = tuple(
+        Query(f"q{n}", f"question q{n}", tuple(map(Answer, own))) for n, own in enumerate(answers, 1)
+    )
+    judged = [
+        JudgedQuery(
+            query.id, query.text, tuple(JudgedAnswer(one, "absent" if one == ABSENT else "id") for one in own)
+        )
+        for query, own in zip(queries, answers, strict=True)
+    ]
     calls = read_trajectory(json_lines(tmp_path / "calls.jsonl", lines))
     return import_run(
         source,
         partial(read_calls, calls, **options),
-        queries,
+        QuerySet("questions", "jsonl", queries),
         judged,
         {"answers": 1},
         tmp_path / "run",
@@ -87,6 +76,11 @@ def run_of(
         command="scholarbase eval trajectories calls.jsonl",
         restart=restart,
     )
+
+
+def facts(run: Run) -> dict[str, Any]:
+    assert run.manifest.search is not None
+    return run.manifest.search
 
 
 def ranked(run: Run, query_id: str) -> list[str]:
@@ -187,9 +181,8 @@ def test_the_last_answer_comes_first_and_the_other_candidates_follow(
     ]
     run = run_of(sample, tmp_path, lines, [[a]])
     assert ranked(run, "q1") == [d, b, a, c]
-    assert run.manifest.search is not None
-    assert run.manifest.search["ranking"] == "answer"
-    assert run.manifest.search["answered_queries"] == run.manifest.search["answers_below_25"] == 1
+    assert facts(run)["ranking"] == "answer"
+    assert facts(run)["answered_queries"] == facts(run)["answers_below_25"] == 1
     only = run_of(sample, tmp_path, lines, [[a]], ranking="answer-only", restart=True)
     assert ranked(only, "q1") == [d, b]
     observed = run_of(sample, tmp_path, lines, [[a]], ranking="observed", restart=True)
@@ -208,9 +201,8 @@ def test_without_an_answer_the_ranking_is_observed_also_in_the_manifest(
     )
     assert ranked(run, "q1") == [c, b, a]
     assert ranked(run, "q2") == []
-    assert run.manifest.search is not None
-    assert run.manifest.search["ranking"] == "observed"
-    assert run.manifest.search["queries_without_calls"] == 1
+    assert facts(run)["ranking"] == "observed"
+    assert facts(run)["queries_without_calls"] == 1
 
 
 def test_a_run_is_read_back_as_it_was_written(sample: Library, tmp_path: Path, papers: list[str]) -> None:
@@ -232,9 +224,8 @@ def test_papers_are_found_by_any_id_and_absent_ones_are_kept(
     lines = [call("q1", "search_papers", [f"CorpusId:{paper.corpus_id}", ABSENT, paper.id])]
     run = run_of(sample, tmp_path, lines, [[ABSENT]])
     assert ranked(run, "q1") == [paper.id, ABSENT]
-    assert run.manifest.search is not None
-    assert run.manifest.search["papers"] == 2
-    assert run.manifest.search["papers_absent"] == 1
+    assert facts(run)["papers"] == 2
+    assert facts(run)["papers_absent"] == 1
 
 
 def test_a_library_and_its_server_make_the_same_run(
@@ -298,10 +289,9 @@ def test_other_texts_and_missing_calls_are_counted(sample: Library, tmp_path: Pa
         call("q2", "search_papers", [], query="something else", error="Timed out."),
     ]
     run = run_of(sample, tmp_path, lines, [HELD, HELD])
-    assert run.manifest.search is not None
-    assert run.manifest.search["other_texts"] == 1
-    assert run.manifest.search["missing_call_numbers"] == 2
-    assert run.manifest.search["failed_calls"] == 1
+    assert facts(run)["other_texts"] == 1
+    assert facts(run)["missing_call_numbers"] == 2
+    assert facts(run)["failed_calls"] == 1
 
 
 def test_another_run_or_folder_is_not_overwritten(sample: Library, tmp_path: Path, papers: list[str]) -> None:

@@ -1,5 +1,6 @@
-"""The columns of docs/query-sets.md, and files with random content: read, or a QueryFileError."""
+"""The columns and examples of docs/query-sets.md, and files with random content: read, or a QueryFileError."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -33,3 +34,22 @@ def test_bytes_of_any_kind_are_an_error(tmp_path: Path, start: bytes, rest: byte
     path.write_bytes(start + rest)
     with pytest.raises(QueryFileError):
         read_queries(path)
+
+
+def examples(language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", PAGE, re.DOTALL)
+
+
+@pytest.mark.parametrize("example", examples("json") + examples("csv"))
+def test_the_examples_of_the_page_are_read(tmp_path: Path, example: str) -> None:
+    path = tmp_path / "example"
+    path.write_text(example)
+    if "topic_seed" in example:
+        with pytest.raises(QueryFileError, match="metadata"):
+            read_queries(path)
+        return
+    queries = read_queries(path)
+    before = PAGE[: PAGE.index(example)]
+    section = re.findall(r"^## (.*)$", before, re.MULTILINE)[-1]
+    assert section.replace("Plain ", "").startswith(queries.format)
+    assert not [note for note in queries.notes if "metadata" not in note]
