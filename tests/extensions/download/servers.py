@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import signal
 import socket
 import threading
@@ -150,6 +151,44 @@ class Web:
                     handler.close_connection = True
                     handler.connection.shutdown(socket.SHUT_RDWR)
                     return
+
+
+class PackedLibrary:
+    """A server with a packed library and its hash beside it, and how it sends them.
+
+    ``requests`` has the ranges of the requests for the library.
+    """
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self.headers: dict[str, str] = {"ETag": '"one"'}
+        self.hash: bytes | None = f"{hashlib.sha256(data).hexdigest()}  papers.tar.zst\n".encode()
+        self.cuts: list[int] = []  # bytes after which the next connections are closed
+        self.ranges = True
+        self.length: int | None = None
+        self.refusals: list[int] = []
+        self.replacement: bytes | None = None  # sent from the second request on
+        self.wrong_range = False
+        self.requests: list[str | None] = []
+        self.web = Web(self._answer)
+        self.url = f"{self.web.url}/papers.tar.zst"
+
+    def _answer(self, request: Request) -> Reply:
+        if request.path == "/elsewhere":
+            return Reply(status=302, headers={"Location": "/papers.tar.zst"})
+        if request.path.endswith(".sha256"):
+            return Reply(status=404) if self.hash is None else Reply(self.hash)
+        self.requests.append(request.headers.get("range"))
+        if self.refusals:
+            return Reply(b"no", self.refusals.pop(0))
+        if len(self.requests) > 1 and self.replacement is not None:
+            self.data, self.headers, self.replacement = self.replacement, {"ETag": '"two"'}, None
+        if self.cuts:
+            self.web.stops = [self.web.sent + self.cuts.pop(0)]
+        if self.wrong_range and len(self.requests) > 1:
+            last = len(self.data) - 1
+            return Reply(self.data[1:], 206, {"Content-Range": f"bytes 1-{last}/{last + 1}"})
+        return Reply(self.data, headers=self.headers, ranges=self.ranges, length=self.length)
 
 
 def contents(folder: Path) -> dict[str, bytes]:

@@ -5,9 +5,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from tests.conftest import run_cli
-from tests.extensions.download.servers import contents
+from tests.extensions.download.servers import PackedLibrary, contents
 from tests.extensions.download.test_arxiv import Repository, stored
-from tests.extensions.download.test_library import BODY, SHA, Host
+from tests.extensions.download.test_library import BODY, SHA
 from tests.extensions.download.test_openalex import Bucket
 from tests.extensions.download.test_s2 import KEY, S2
 
@@ -54,7 +54,7 @@ def test_openalex(tmp_path: Path) -> None:
 
 
 def test_library(tmp_path: Path) -> None:
-    host = Host()
+    host = PackedLibrary(BODY)
     with host.web.running():
         done = run_cli("download", "library", host.url, "--out", tmp_path, "--sha256", SHA)
         path = tmp_path / "papers.tar.zst"

@@ -12,70 +12,50 @@ from scholarbase.errors import DownloadError, InvalidRequest, SourceChanged, Sto
 from scholarbase_download.library import download_library
 from scholarbase_download.requests import Fetcher
 from scholarbase_download.saving import fetch
-from tests.extensions.download.servers import QUICK, Reply, Request, Web, contents, run_killed
+from tests.extensions.download.servers import QUICK, PackedLibrary, contents, run_killed
 from tests.forks import run_fork
 
 BODY = random.Random(1).randbytes(60_000)
 SHA = hashlib.sha256(BODY).hexdigest()
 
 
-class Host:
-    def __init__(self) -> None:
-        self.body = BODY
-        self.published: bytes | None = f"{SHA}  papers.tar.zst\n".encode()
-        self.ranges = True
-        self.headers = {"ETag": '"one"'}
-        self.claimed: int | None = None
-        self.web = Web(self._answer)
-
-    @property
-    def url(self) -> str:
-        return f"{self.web.url}/papers.tar.zst"
-
-    def _answer(self, request: Request) -> Reply:
-        if request.path == "/papers.tar.zst.sha256":
-            return Reply(status=404) if self.published is None else Reply(self.published)
-        if request.path == "/old/papers.tar.zst":
-            return Reply(status=302, headers={"Location": self.url})
-        return Reply(self.body, headers=self.headers, ranges=self.ranges, length=self.claimed)
-
-    def download(self, out: Path, **options: Any) -> Path:
-        return download_library(self.url, out, **{"patience": QUICK, **options})
-
-
 @pytest.fixture
-def host() -> Iterator[Host]:
-    found = Host()
+def host() -> Iterator[PackedLibrary]:
+    found = PackedLibrary(BODY)
     with found.web.running():
         yield found
 
 
-def test_a_library_is_downloaded(host: Host, tmp_path: Path) -> None:
-    path = host.download(tmp_path / "new")
+def download(host: PackedLibrary, out: Path, **options: Any) -> Path:
+    return download_library(host.url, out, **{"patience": QUICK, **options})
+
+
+def test_a_library_is_downloaded(host: PackedLibrary, tmp_path: Path) -> None:
+    path = download(host, tmp_path / "new")
     assert path == tmp_path / "new" / "papers.tar.zst"
     assert path.read_bytes() == BODY
     sent = host.web.sent
-    assert host.download(tmp_path / "new") == path
-    assert host.web.sent - sent == len(host.published or b"")
+    assert download(host, tmp_path / "new") == path
+    assert host.web.sent - sent == len(host.hash or b"")
 
 
-def test_the_hash_of_the_command_comes_first(host: Host, tmp_path: Path) -> None:
-    host.published = None
+def test_the_hash_of_the_command_comes_first(host: PackedLibrary, tmp_path: Path) -> None:
+    host.hash = None
     with pytest.raises(DownloadError, match=r"give the published hash with --sha256"):
-        host.download(tmp_path)
-    assert host.download(tmp_path, expected=SHA.upper()).read_bytes() == BODY
+        download(host, tmp_path)
+    assert download(host, tmp_path, expected=SHA.upper()).read_bytes() == BODY
 
 
-def test_a_wrong_hash_is_an_error(host: Host, tmp_path: Path) -> None:
+def test_a_wrong_hash_is_an_error(host: PackedLibrary, tmp_path: Path) -> None:
     with pytest.raises(DownloadError, match=f"its SHA-256 is {SHA}, not {'0' * 64}"):
-        host.download(tmp_path, expected="0" * 64)
+        download(host, tmp_path, expected="0" * 64)
     assert contents(tmp_path) == {}
 
 
-def test_a_file_with_another_hash_is_not_replaced(host: Host, tmp_path: Path) -> None:
+def test_a_file_with_another_hash_is_not_replaced(host: PackedLibrary, tmp_path: Path) -> None:
     (tmp_path / "papers.tar.zst").write_bytes(b"mine")
     with pytest.raises(DownloadError, match="exists and has another SHA-256"):
-        host.download(tmp_path)
+        download(host, tmp_path)
     assert (tmp_path / "papers.tar.zst").read_bytes() == b"mine"
 
 
@@ -102,36 +82,36 @@ def test_a_server_that_does_not_respond_is_an_error(tmp_path: Path) -> None:
     ],
 )
 def test_bodies_that_are_cut_off_at_ten_random_points(
-    host: Host, tmp_path: Path, ranges: bool, headers: dict[str, str]
+    host: PackedLibrary, tmp_path: Path, ranges: bool, headers: dict[str, str]
 ) -> None:
     host.ranges, host.headers = ranges, headers
     host.web.stops = sorted(random.Random(2).sample(range(100, len(BODY)), 10))
-    assert host.download(tmp_path).read_bytes() == BODY
+    assert download(host, tmp_path).read_bytes() == BODY
     assert host.web.stops == []
 
 
-def test_a_file_that_changed_is_not_joined_with_the_old_one(host: Host, tmp_path: Path) -> None:
+def test_a_file_that_changed_is_not_joined_with_the_old_one(host: PackedLibrary, tmp_path: Path) -> None:
     host.web.stops = [30_000]
     with pytest.raises(DownloadError, match="is cut off again and again"):
-        host.download(tmp_path, patience=type(QUICK)(retries=0))
+        download(host, tmp_path, patience=type(QUICK)(retries=0))
     assert (tmp_path / "papers.tar.zst.part").stat().st_size > 20_000
-    host.body = random.Random(2).randbytes(60_000)
+    host.data = random.Random(2).randbytes(60_000)
     host.headers = {"ETag": '"two"'}
-    host.published = hashlib.sha256(host.body).hexdigest().encode()
+    host.hash = hashlib.sha256(host.data).hexdigest().encode()
     sent = host.web.sent
-    assert host.download(tmp_path).read_bytes() == host.body
+    assert download(host, tmp_path).read_bytes() == host.data
     assert host.web.sent - sent < 60_200  # downloaded once
 
 
-def test_a_part_of_an_unknown_file_is_not_continued(host: Host, tmp_path: Path) -> None:
+def test_a_part_of_an_unknown_file_is_not_continued(host: PackedLibrary, tmp_path: Path) -> None:
     (tmp_path / "papers.tar.zst.part").write_bytes(bytes(30_000))
-    assert host.download(tmp_path).read_bytes() == BODY
+    assert download(host, tmp_path).read_bytes() == BODY
     assert host.web.sent < 60_200  # downloaded once
 
 
-def test_a_body_without_an_end_filled_the_disk(host: Host, tmp_path: Path) -> None:
-    host.body = BODY * 2
-    host.claimed = -1
+def test_a_body_without_an_end_filled_the_disk(host: PackedLibrary, tmp_path: Path) -> None:
+    host.data = BODY * 2
+    host.length = -1
     with pytest.raises(SourceChanged, match="sends more than its 60,000 bytes"):
         fetch(
             Fetcher(QUICK),
@@ -143,35 +123,35 @@ def test_a_body_without_an_end_filled_the_disk(host: Host, tmp_path: Path) -> No
         )
 
 
-def test_only_one_download_writes_to_a_folder(host: Host, tmp_path: Path) -> None:
+def test_only_one_download_writes_to_a_folder(host: PackedLibrary, tmp_path: Path) -> None:
     errors: list[Exception] = []
 
     def second() -> bool:
         try:
-            host.download(tmp_path)
+            download(host, tmp_path)
         except DownloadError as error:
             errors.append(error)
         return False
 
     host.web.stop = second
     host.web.stops = [30_000]
-    host.download(tmp_path)
+    download(host, tmp_path)
     assert [str(error) for error in errors] == [
         f"Another download is writing to {tmp_path}: wait until it ends, or stop it."
     ]
 
 
-def test_a_disk_too_small_is_said_before_it_starts(host: Host, tmp_path: Path) -> None:
-    host.claimed = 10**15
+def test_a_disk_too_small_is_said_before_it_starts(host: PackedLibrary, tmp_path: Path) -> None:
+    host.length = 10**15
     with pytest.raises(StorageError, match=r"needs 1,000,000\.0 GB in .* Nothing was downloaded"):
-        host.download(tmp_path)
+        download(host, tmp_path)
     assert contents(tmp_path) == {}
 
 
 MODULE = "scholarbase_download.library"
 
 
-def script(host: Host, out: Path) -> str:
+def script(host: PackedLibrary, out: Path) -> str:
     return f"""
 from pathlib import Path
 from scholarbase_download.library import download_library
@@ -180,7 +160,9 @@ download_library({host.url!r}, Path({str(out)!r}))
 
 
 @pytest.mark.slow
-def test_a_disk_that_becomes_full_is_an_error_and_the_download_continues(host: Host, tmp_path: Path) -> None:
+def test_a_disk_that_becomes_full_is_an_error_and_the_download_continues(
+    host: PackedLibrary, tmp_path: Path
+) -> None:
     limited = """
 import resource, signal
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
@@ -192,12 +174,12 @@ resource.setrlimit(resource.RLIMIT_FSIZE, (40_000, 40_000))
     part = (tmp_path / "papers.tar.zst.part").stat().st_size
     assert 0 < part <= 40_000
     sent = host.web.sent
-    assert host.download(tmp_path).read_bytes() == BODY
+    assert download(host, tmp_path).read_bytes() == BODY
     assert host.web.sent - sent < len(BODY) - part + 200
 
 
 @pytest.mark.slow
-def test_a_download_killed_at_ten_random_points(host: Host, tmp_path: Path) -> None:
+def test_a_download_killed_at_ten_random_points(host: PackedLibrary, tmp_path: Path) -> None:
     points = random.Random(5).choices(range(1, 8000), k=10)
     assert run_killed(host.web, script(host, tmp_path), MODULE, points) == 10
     assert contents(tmp_path) == {"papers.tar.zst": BODY}
