@@ -136,6 +136,10 @@ class Cluster:
     def urls(self) -> tuple[str, ...]:
         return tuple(node.url for node in self.nodes)
 
+    def names(self) -> set[str]:
+        """The names of the collections."""
+        return {one.name for one in self.local.get_collections().collections}
+
     def named(self, name: str) -> str:
         """The collection of a name or alias."""
         with self.lock:

@@ -39,10 +39,6 @@ def command(cluster: Cluster, *arguments: str | Path) -> tuple[int, str, str]:
     return done.returncode, done.stdout, done.stderr
 
 
-def names(cluster: Cluster) -> set[str]:
-    return {one.name for one in cluster.local.get_collections().collections}
-
-
 @pytest.mark.slow
 def test_a_library_is_loaded_served_and_replaced(pair: Cluster, library: Path, dense_library: Path) -> None:
     first, second = read_manifest(library), read_manifest(dense_library)
@@ -69,7 +65,7 @@ def test_a_library_is_loaded_served_and_replaced(pair: Cluster, library: Path, d
         assert status == 0
         assert f"{old} stays" in output
         assert f"scholarbase unload --snapshot {old[7:]}" in output
-        assert names(pair) == {old, new}
+        assert pair.names() == {old, new}
         assert there.search("string", mode="sparse").results == here.search("string", mode="sparse").results
 
     status, _, error = command(pair, "unload", "--snapshot", second[1])
@@ -77,7 +73,7 @@ def test_a_library_is_loaded_served_and_replaced(pair: Cluster, library: Path, d
     assert "the alias 'papers' names it" in error
     status, output, _ = command(pair, "unload", "--snapshot", first[1])
     assert (status, output) == (0, f"Removed {old}.\n")
-    assert names(pair) == {new}
+    assert pair.names() == {new}
 
 
 @pytest.mark.slow
@@ -87,7 +83,7 @@ def test_points_are_sent_to_a_server_that_does_not_take_the_shard(pair: Cluster,
     status, _, error = command(pair, "load", "--library", library, "--method", "snapshot")
     assert status == 8
     assert "is Qdrant 1.17.2, and restoring it needs 1.18 or newer" in error
-    assert names(pair) == set()
+    assert pair.names() == set()
     status, output, error = command(pair, "load", "--library", library)
     assert status == 0
     assert "1.18 or newer. Its points are sent instead.\n" in error

@@ -5,8 +5,7 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from itertools import islice
 from pathlib import Path
@@ -28,6 +27,7 @@ from scholarbase_cluster.encode.job import EncodeOptions, encode
 from tests.conftest import SAMPLE, arxiv_rows, json_lines, run_cli
 from tests.encoders.embeddings import Service, embeddings_service, vector_of
 from tests.forks import CLI, COMMANDS, fork
+from tests.sessions.agents import wait_until
 
 SMALL = EncodeOptions(papers=128)
 PAPERS = 640
@@ -67,13 +67,6 @@ def vectors(tmp_path_factory: pytest.TempPathFactory, packaged: Encoder, source:
 
 def files(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir()}
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + 120
-    while not condition():
-        assert time.monotonic() < end, "it did not happen within 120 s"
-        time.sleep(0.02)
 
 
 @pytest.mark.slow
@@ -157,7 +150,7 @@ def test_a_killed_job_encodes_no_finished_partition_again(
     out = tmp_path / "vectors"
     service.allowed = 1 + 2 * 4 + 2  # one to open it, two partitions, and a half of the third
     process = fork(CLI, *command(source, out, service), imports=["scholarbase_cluster.encode.job", *COMMANDS])
-    wait_for(lambda: service.requests > service.allowed)
+    wait_until(lambda: service.requests > service.allowed)
     process.send_signal(signal.SIGKILL)
     process.communicate()
     assert {path.name for path in out.glob("*.parquet")} == {"000000.parquet", "000001.parquet"}
@@ -203,7 +196,7 @@ def test_a_killed_worker_of_ray_is_replaced_and_the_vectors_are_those_of_one_pro
         },
         stderr=subprocess.PIPE,
     )
-    wait_for(lambda: service.requests >= service.allowed + 2 and len(workers(mark)) == 2)
+    wait_until(lambda: service.requests >= service.allowed + 2 and len(workers(mark)) == 2)
     finished = files_of(out)
     assert 2 <= len(finished) <= 8
     before = service.texts.copy()
@@ -212,7 +205,7 @@ def test_a_killed_worker_of_ray_is_replaced_and_the_vectors_are_those_of_one_pro
     _, logged = process.communicate(timeout=300)
     assert process.returncode == 0, logged.decode()
     assert files_of(out).items() >= finished.items()
-    wait_for(lambda: not processes(mark))
+    wait_until(lambda: not processes(mark))
     del service.texts["scholarly search"]
     assert len(service.texts) == 2 * PAPERS
     again = sum(service.texts[text] > 1 for text in before)

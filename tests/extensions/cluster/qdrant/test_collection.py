@@ -26,10 +26,6 @@ LATER = "fedcba9876543210" * 2
 LAST = "00112233445566778899aabbccddeeff"
 
 
-def names(cluster: Cluster) -> set[str]:
-    return {one.name for one in cluster.local.get_collections().collections}
-
-
 def create(nodes: Nodes, name: str) -> None:
     nodes.change("create", lambda client: client.create_collection(name, vectors_config={}))
 
@@ -53,14 +49,14 @@ def test_another_library_under_the_same_alias_leaves_the_searched_collection(
 def test_prune_removes_what_no_alias_names(cluster: Cluster, nodes: Nodes, edge: EdgeIndex) -> None:
     for name in ("papers-of-another-kind", "paperss-0123456789abcdef", "papers-0123456789abcdefff"):
         create(nodes, name)
-    others = names(cluster)
+    others = cluster.names()
     for snapshot in (SNAPSHOT, LATER, LAST):
         load_into_server(edge, nodes, "papers", snapshot, CONFIG)
     assert prune(nodes, "papers", ["papers-fedcba9876543210"]) == ["papers-0123456789abcdef"]
-    assert names(cluster) == others | {"papers-fedcba9876543210", "papers-0011223344556677"}
+    assert cluster.names() == others | {"papers-fedcba9876543210", "papers-0011223344556677"}
     assert prune(nodes, "papers", []) == ["papers-fedcba9876543210"]
     assert prune(nodes, "papers", []) == []
-    assert names(cluster) == others | {"papers-0011223344556677"}
+    assert cluster.names() == others | {"papers-0011223344556677"}
 
 
 @pytest.mark.slow
@@ -93,7 +89,7 @@ def test_unload_removes_one_snapshot(cluster: Cluster, nodes: Nodes, edge: EdgeI
     with pytest.raises(InvalidRequest, match="--snapshot is '0123'"):
         unload(nodes, "papers", "0123")
     assert unload(nodes, "papers", SNAPSHOT[:16]) == "papers-0123456789abcdef"
-    assert names(cluster) == {"papers-fedcba9876543210"}
+    assert cluster.names() == {"papers-fedcba9876543210"}
     with pytest.raises(VectorIndexError, match="papers-0123456789abcdef"):
         index.search_dense(corpus.project("networks"), 5, NO_FILTERS)
 

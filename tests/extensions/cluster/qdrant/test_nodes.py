@@ -3,7 +3,7 @@ that do not fail over are noticed by their time."""
 
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 
 import pytest
@@ -18,6 +18,7 @@ from scholarbase_cluster.qdrant.server import ServerIndex
 from tests.indexes.vectors.conftest import CONFIG, SNAPSHOT, Corpus
 from tests.qdrant.cluster import HANG, Cluster, Node, qdrant_cluster
 from tests.qdrant.loading import fill
+from tests.sessions.agents import wait_until
 
 FAILURES = ((HANG, 0), ("stop", 1), (404, 0), (500, 1), (503, 0))
 """Each with the number of the node that fails."""
@@ -38,13 +39,6 @@ def opened(cluster: Cluster, **options: float) -> Iterator[ServerIndex]:
 
 def fail(node: Node, failure: str | int | None) -> None:
     node.stop() if failure == "stop" else node.fail(failure)
-
-
-def until(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.01)
 
 
 def searches(node: Node) -> int:
@@ -98,7 +92,7 @@ def test_a_node_that_hangs_is_avoided_until_it_answers(
                 index.search_sparse(BM25, vector, 5, NO_FILTERS)
             return f"{pair.urls[0].partition('?')[0]} answers again" in caplog.text
 
-        until(is_used)
+        wait_until(is_used)
 
 
 def test_the_same_query_goes_to_the_same_node(pair: Cluster, corpus: Corpus) -> None:
@@ -131,7 +125,7 @@ def test_without_a_node_a_search_fails(
         assert raised.value.for_clients == "The Qdrant server failed, or could not be reached: retry later."
         for node in pair.nodes:
             node.start()
-        until(lambda: bool(index.search_dense(query, 5, NO_FILTERS)))
+        wait_until(lambda: bool(index.search_dense(query, 5, NO_FILTERS)))
 
 
 def test_a_response_of_a_failure_is_one_line_without_bytes(cluster: Cluster, edge: EdgeIndex) -> None:

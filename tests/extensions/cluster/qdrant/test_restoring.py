@@ -2,7 +2,7 @@
 
 import signal
 import tarfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import closing
 from pathlib import Path
@@ -25,20 +25,10 @@ from scholarbase_cluster.qdrant.snapshot import ShardSnapshot, keep_frame
 from scholarbase_cluster.qdrant.transfer import load_into_server
 from tests.forks import Fork, fork, run_fork
 from tests.indexes.vectors.conftest import CONFIG, SNAPSHOT, Corpus
-from tests.qdrant.cluster import Cluster, Node, qdrant_cluster
+from tests.qdrant.cluster import Cluster, Node
 from tests.qdrant.shards import empty_snapshot
 
 NAME = "papers-0123456789abcdef"
-
-
-@pytest.fixture
-def three() -> Iterator[tuple[Cluster, Nodes]]:
-    with qdrant_cluster(3) as cluster, closing(Nodes(cluster.urls)) as nodes:
-        yield cluster, nodes
-
-
-def collections(cluster: Cluster) -> set[str]:
-    return {one.name for one in cluster.local.get_collections().collections}
 
 
 def same_answers(mine: VectorIndex, theirs: VectorIndex, corpus: Corpus) -> None:
@@ -178,7 +168,7 @@ def test_a_refused_shard_is_removed_and_points_can_be_sent(
             with pytest.raises(ShardRefused, match=message):
                 load_shards(edge, nodes, "papers", SNAPSHOT)
         assert aliases(nodes) == {}
-        assert collections(cluster) == set()
+        assert cluster.names() == set()
     load_into_server(edge, nodes, "papers", SNAPSHOT, CONFIG)
     assert ServerIndex.open(nodes, "papers", SNAPSHOT).count(NO_FILTERS) == 340
 
@@ -193,7 +183,7 @@ def test_a_collection_that_servers_search_is_neither_changed_nor_removed(
     queue(cluster.nodes[0])
     with pytest.raises(VectorIndexError, match="was complete before: it stays"):
         load_shards(edge, nodes, "papers", SNAPSHOT)
-    assert collections(cluster) == {NAME}
+    assert cluster.names() == {NAME}
 
 
 # -- nodes that are lost ------------------------------------------------------------------------------------
@@ -238,7 +228,7 @@ def test_without_a_node_that_answers_the_shard_is_not_replaced_by_points(
     with pytest.raises(VectorIndexError, match="same command again; or give --method points") as raised:
         load_shards(edge, nodes, "papers", SNAPSHOT)
     assert not isinstance(raised.value, ShardRefused)
-    assert collections(cluster) == {NAME}
+    assert cluster.names() == {NAME}
 
 
 # -- kills --------------------------------------------------------------------------------------------------

@@ -1,7 +1,6 @@
 """Loading a shard into a cluster: resuming, failing nodes, and what is checked at the end."""
 
 import time
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from threading import Timer
@@ -20,7 +19,7 @@ from scholarbase_cluster.qdrant.nodes import Nodes
 from scholarbase_cluster.qdrant.server import ServerIndex
 from scholarbase_cluster.qdrant.transfer import load_into_server
 from tests.indexes.vectors.conftest import CONFIG, SNAPSHOT, Corpus
-from tests.qdrant.cluster import HANG, Cluster, qdrant_cluster
+from tests.qdrant.cluster import HANG, Cluster
 
 NAME = "papers-0123456789abcdef"
 
@@ -29,12 +28,6 @@ NAME = "papers-0123456789abcdef"
 def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transfer, "BATCH", 7)
     monkeypatch.setattr(transfer, "BLOCK", 3)
-
-
-@pytest.fixture
-def three() -> Iterator[tuple[Cluster, Nodes]]:
-    with qdrant_cluster(3) as cluster, closing(Nodes(cluster.urls)) as nodes:
-        yield cluster, nodes
 
 
 @pytest.mark.slow
@@ -129,22 +122,29 @@ def test_a_collection_with_additional_points_is_not_served(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("failure", [404, 500, 503, "stop"])
+@pytest.mark.parametrize("failure", [404, 500, 503, "stop", HANG])
 def test_a_node_that_fails_during_a_load_is_passed_over(
     edge: EdgeIndex, three: tuple[Cluster, Nodes], failure: int | str
 ) -> None:
+    """The batches of one that hangs are sent to the others when it has been silent for long."""
     cluster, nodes = three
     node = cluster.nodes[1]
 
     def fail(count: int) -> None:
-        if count == 10 and failure != "stop":
-            node.fail(failure, on="/Upsert")
-        elif count == 10:
+        if count != 10:
+            return
+        if failure == "stop":
             Timer(0, node.stop).start()
             Timer(2, node.start).start()
+        else:
+            node.fail(failure, on="/Upsert")
+        if failure == HANG:
+            Timer(1, lambda: node.fail(None)).start()
 
     cluster.on_upsert = fail
+    began = time.monotonic()
     load_into_server(edge, nodes, "papers", SNAPSHOT, CONFIG)
+    assert time.monotonic() - began < 60
     assert list(ServerIndex.open(nodes, "papers", SNAPSHOT).ids()) == list(range(1, 341))
 
 
@@ -215,37 +215,22 @@ def test_replicas_with_different_numbers_of_points_are_an_error(
 
 
 @pytest.mark.slow
-def test_indexing_on_every_node_is_waited_for(edge: EdgeIndex, three: tuple[Cluster, Nodes]) -> None:
-    """A node's own green covers its own shards only."""
-    cluster, nodes = three
-    cluster.nodes[2].status = models.CollectionStatus.YELLOW
-    waited: list[str] = []
-
-    def finish(what: str) -> None:
-        waited.append(what)
-        if len(waited) == 3:
-            cluster.nodes[2].status = models.CollectionStatus.GREEN
-
-    load_into_server(edge, nodes, "papers", SNAPSHOT, CONFIG, waiting=finish)
-    assert waited == ["node 1002 is indexing (its status is yellow)"] * 3
-
-
-@pytest.mark.slow
-def test_a_node_that_waits_for_an_update_is_made_to_index(
-    edge: EdgeIndex, three: tuple[Cluster, Nodes]
+@pytest.mark.parametrize(("status", "times"), [("yellow", 3), ("grey", 1)])
+def test_indexing_on_every_node_is_waited_for(
+    edge: EdgeIndex, three: tuple[Cluster, Nodes], status: str, times: int
 ) -> None:
-    """A node that was started again is grey until an update."""
+    """A node's own green covers its own shards only, and a node that was started again is grey until an update."""
     cluster, nodes = three
-    cluster.nodes[2].status = models.CollectionStatus.GREY
+    cluster.nodes[2].status = models.CollectionStatus(status)
     waited: list[str] = []
 
     def finish(what: str) -> None:
         waited.append(what)
-        if cluster.nodes[2].status == models.CollectionStatus.YELLOW:
+        if len(waited) == times and cluster.nodes[2].status == models.CollectionStatus.YELLOW:
             cluster.nodes[2].status = models.CollectionStatus.GREEN
 
     load_into_server(edge, nodes, "papers", SNAPSHOT, CONFIG, waiting=finish)
-    assert waited == ["node 1002 is indexing (its status is grey)"]
+    assert waited == [f"node 1002 is indexing (its status is {status})"] * times
 
 
 @pytest.mark.slow
@@ -284,24 +269,3 @@ def test_a_point_that_differs_is_an_error(
     with pytest.raises(VectorIndexError, match=expected):
         load_into_server(edge, nodes, "papers", SNAPSHOT, CONFIG)
     assert aliases(nodes) == {}
-
-
-# -- kills --------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.slow
-def test_a_node_that_hangs_does_not_end_a_load(edge: EdgeIndex, three: tuple[Cluster, Nodes]) -> None:
-    """Its batches are sent to the others when it has been silent for long."""
-    cluster, nodes = three
-    node = cluster.nodes[1]
-
-    def hang(count: int) -> None:
-        if count == 10:
-            node.fail(HANG, on="/Upsert")
-            Timer(1, lambda: node.fail(None)).start()
-
-    cluster.on_upsert = hang
-    began = time.monotonic()
-    load_into_server(edge, nodes, "papers", SNAPSHOT, CONFIG)
-    assert time.monotonic() - began < 60
-    assert list(ServerIndex.open(nodes, "papers", SNAPSHOT).ids()) == list(range(1, 341))
