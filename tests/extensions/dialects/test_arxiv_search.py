@@ -1,9 +1,9 @@
 """The search page of arXiv, read as PaSa reads it: https://github.com/bytedance/pasa/blob/HEAD/utils.py"""
 
-from html.parser import HTMLParser
 from typing import Any
 
 import httpx
+from lxml import html
 
 from scholarbase.search.library import Library
 from tests.conftest import arxiv_rows
@@ -12,44 +12,19 @@ TITLE = "Two Dimensional QCD is a String Theory"
 SAME_TITLE = {"hep-th/9301068", "hep-th/9408140"}
 
 
-class Page(HTMLParser):
-    """The texts of the elements with the classes that programs look for."""
+class Page:
+    """What programs look for on a page, by the classes of its elements."""
 
     def __init__(self, content: str) -> None:
-        super().__init__()
-        self.results: list[dict[str, str]] = []
-        self.warning = ""
-        self.has_charset = False
-        self._classes: list[str] = []
-        self.feed(content)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        known = dict(attrs)
-        if tag == "meta":
-            self.has_charset = self.has_charset or "charset" in known
-            return
-        if tag == "li" and known["class"] == "arxiv-result":
-            self.results.append({})
-        self._classes.append(known.get("class") or "")
-
-    def handle_endtag(self, tag: str) -> None:
-        if tag != "meta":
-            self._classes.pop()
-
-    def handle_data(self, data: str) -> None:
-        for name in self._classes:
-            if name == "is-size-4 has-text-warning":
-                self.warning += data
-            elif self.results and name:
-                self.results[-1][name] = self.results[-1].get(name, "") + data
-
-    @property
-    def titles(self) -> dict[str, str]:
-        """The titles by arXiv ids."""
-        return {
-            one["list-title is-inline-block"].split()[0].strip("arXiv:"): one["title is-5 mathjax"].strip()
-            for one in self.results
-        }
+        tree = html.fromstring(content)
+        self.has_charset = bool(tree.xpath("//meta[@charset]"))
+        self.warning = "".join(tree.xpath("//*[@class='is-size-4 has-text-warning']//text()"))
+        self.titles: dict[str, str] = {}
+        for result in tree.xpath("//li[@class='arxiv-result']"):
+            [names] = result.xpath(".//*[@class='list-title is-inline-block']")
+            [title] = result.xpath(".//*[@class='title is-5 mathjax']")
+            arxiv_id = names.text_content().split()[0].removeprefix("arXiv:")
+            self.titles[arxiv_id] = title.text_content().strip()
 
 
 def get(server: str, status: int = 200, **parameters: Any) -> Page:
@@ -76,12 +51,12 @@ def test_all_words_are_in_the_title_and_none_is_similar(server: str) -> None:
     assert expected
     assert expected <= set(found)
     assert all("monopole" in one.lower() and "theor" in one.lower() for one in found.values())
-    assert not get(server, query="Two Dimensionl QCD is a Strng Theory").results
+    assert not get(server, query="Two Dimensionl QCD is a Strng Theory").titles
 
 
 def test_a_title_in_quotation_marks_is_a_phrase(server: str) -> None:
     assert set(get(server, query=f'"{TITLE}"').titles) == SAME_TITLE
-    assert not get(server, query='"string a is QCD"').results
+    assert not get(server, query='"string a is QCD"').titles
 
 
 def test_pages_do_not_overlap_and_follow_the_order(server: str, sample: Library) -> None:

@@ -12,7 +12,6 @@ from tests.extensions.dialects.steps import (
     Step,
     Subject,
     about,
-    by_doi,
     native,
     prefix_of,
     texts_of,
@@ -31,11 +30,6 @@ EDGES = ("citations", "references", "fulltext", "/v1/paper/")
 def http(server: str) -> Iterator[httpx.Client]:
     with httpx.Client(base_url=server, timeout=120) as client:
         yield client
-
-
-@pytest.fixture(scope="module")
-def dois() -> dict[str, str]:
-    return by_doi()
 
 
 @pytest.fixture(scope="module")

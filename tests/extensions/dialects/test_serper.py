@@ -31,29 +31,19 @@ def test_results_have_the_fields_of_the_original(server: str) -> None:
 
 
 def test_dates_are_obeyed(server: str, sample: Library) -> None:
-    for operators, first, last in tables.rows("serper-dates"):
-        links = [one["link"] for one in search(server, q=f"string theory {operators}", num=100)["organic"]]
-        assert links
-        for paper in sample.papers(links):
-            assert paper is not None
-            assert paper.publication_date is not None
-            assert first <= paper.publication_date <= last
-
-
-@pytest.mark.parametrize(
-    ("tbs", "first", "last"),
-    [
-        ("cdr:1,cd_min:1/17/1993,cd_max:3/1/1993", "1993-01-17", "1993-03-01"),
-        ("cdr:1,cd_min:,cd_max:12/31/1992", "", "1992-12-31"),
-        ("cdr:1,cd_min:2001", "2001-01-01", "9999"),
-    ],
-)
-def test_ranges_of_days_are_obeyed(server: str, sample: Library, tbs: str, first: str, last: str) -> None:
-    links = [one["link"] for one in search(server, q="string theory", tbs=tbs, num=100)["organic"]]
-    assert links
-    for paper in sample.papers(links):
-        assert paper is not None
-        assert first <= (paper.publication_date or "") <= last
+    operators = [
+        ({"q": f"string theory {text}"}, first, last) for text, first, last in tables.rows("serper-dates")
+    ]
+    ranges = [
+        ({"tbs": "cdr:1,cd_min:1/17/1993,cd_max:3/1/1993"}, "1993-01-17", "1993-03-01"),
+        ({"tbs": "cdr:1,cd_min:,cd_max:12/31/1992"}, "", "1992-12-31"),
+        ({"tbs": "cdr:1,cd_min:2001"}, "2001-01-01", "9999"),
+    ]
+    for limits, first, last in operators + ranges:
+        found = search(server, **{"q": "string theory", "num": 100, **limits})["organic"]
+        papers = sample.papers([one["link"] for one in found])
+        assert papers
+        assert all(paper and first <= (paper.publication_date or "") <= last for paper in papers)
 
 
 @pytest.mark.parametrize(

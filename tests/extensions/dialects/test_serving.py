@@ -8,6 +8,7 @@ import pytest
 from scholarbase.search.library import Library
 from scholarbase_dialects.all import DIALECTS
 from tests.conftest import ROOT, serving_in_thread
+from tests.extensions.dialects.conftest import recorded
 
 
 def retrieve(http: httpx.Client, *queries: str, **headers: str) -> httpx.Response:
@@ -44,8 +45,7 @@ def test_the_calls_of_a_session_are_those_of_the_client(http: httpx.Client) -> N
         [documents] = response.json()["result"]
         log.append((query, [document["id"] for document in documents]))
         assert response.headers["x-scholarbase-call"] == str(len(log))
-    recorded = http.get("/v1/sessions/dialects").text.splitlines()
-    calls = [httpx.Response(200, text=line).json() for line in recorded]
+    calls = recorded(http, "dialects")
     assert [(call["arguments"]["q"], call["ids"]) for call in calls] == log
     assert {call["kind"] for call in calls} == {"search"}
 
@@ -68,9 +68,7 @@ def test_budgets_hold(http: httpx.Client) -> None:
 def test_a_failed_call_is_recorded(http: httpx.Client) -> None:
     session = {"X-ScholarBase-Session": "failed"}
     assert http.post("/retrieve", json={"queries": "none"}, headers=session).status_code == 422
-    [call] = [
-        httpx.Response(200, text=line).json() for line in http.get("/v1/sessions/failed").text.splitlines()
-    ]
+    [call] = recorded(http, "failed")
     assert call["error_type"] == "invalid-request"
 
 

@@ -1,14 +1,14 @@
 """The trajectory of a session in every dialect is the client's own log."""
 
-import json
 from typing import Any
 
 import httpx
 import pytest
 
+from scholarbase.search.library import Library
 from scholarbase_dialects.all import DIALECTS
-from tests.extensions.dialects.steps import EARLY, OF_METADATA, about, by_doi, native, prefix_of
-from tests.sessions.agents import wait_recorded
+from tests.extensions.dialects.conftest import recorded
+from tests.extensions.dialects.steps import EARLY, OF_METADATA, about, native, prefix_of
 
 STEPS = about(EARLY)
 TITLE_LOOKUPS = {
@@ -18,11 +18,6 @@ TITLE_LOOKUPS = {
     ("arxiv-search", "GET", ""),
 }
 """The routes whose only purpose is to find a paper by its title."""
-
-
-@pytest.fixture(scope="module")
-def dois() -> dict[str, str]:
-    return by_doi()
 
 
 def test_every_operation_with_papers_is_asked() -> None:
@@ -54,9 +49,7 @@ def test_the_trajectory_is_the_client_s_log(http: httpx.Client, dois: dict[str, 
         if step.kind is not None:
             log.append((step.kind, shown))
             assert response.headers["X-ScholarBase-Call"] == str(len(log))
-    wait_recorded(str(http.base_url).rstrip("/"), f"log-{dialect}")
-    lines = http.get(f"/v1/sessions/log-{dialect}").raise_for_status().text.splitlines()
-    calls = [json.loads(line) for line in lines]
+    calls = recorded(http, f"log-{dialect}")
     for call, (kind, shown) in zip(calls, log, strict=True):
         assert (call["kind"], call["ids"]) == (kind, shown), call["arguments"]
     assert [call["call"] for call in calls] == [*range(1, len(log) + 1)]
@@ -78,10 +71,22 @@ def test_arguments_have_texts_and_filters(http: httpx.Client, path: str, paramet
     if "crossref" not in path:
         sent["query"] = "string"
     http.get(path, params=sent, headers={"X-ScholarBase-Session": name})
-    wait_recorded(str(http.base_url).rstrip("/"), name)
-    [line] = http.get(f"/v1/sessions/{name}").raise_for_status().text.splitlines()
-    arguments = json.loads(line)["arguments"]
+    [call] = recorded(http, name)
+    arguments = call["arguments"]
     renamed = {"year": {"from": "1993", "to": "1993"}, "minCitationCount": {"min_citations": 3}}
     for key, value in parameters.items():
         expected = renamed.get(key, {key: value})
         assert {one: arguments.get(one) for one in expected} == expected, arguments
+
+
+def test_calls_can_be_replayed(http: httpx.Client, sample: Library) -> None:
+    session = {"X-ScholarBase-Session": "again"}
+    http.get(
+        "/graph/v1/paper/search?query=string theory&limit=5&offset=5", headers=session
+    ).raise_for_status()
+    http.get("/graph/v1/paper/arXiv:hep-th/9301068?fields=citations", headers=session).raise_for_status()
+    http.get("/graph/v1/paper/arXiv:hep-th/9301068/citations?limit=3", headers=session).raise_for_status()
+    search, paper, edges = recorded(http, "again")
+    assert [hit.paper.id for hit in sample.search(**search["arguments"]).results] == search["ids"]
+    assert [one.id for one in sample.papers(**paper["arguments"]) if one] == paper["ids"]
+    assert [one.paper.id for one in sample.citations(**edges["arguments"]).results] == edges["ids"]

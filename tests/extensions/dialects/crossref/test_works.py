@@ -1,7 +1,6 @@
 """Crossref's works over HTTP."""
 
 import sqlite3
-from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -9,11 +8,7 @@ import httpx
 import pytest
 
 from scholarbase.search.library import Library
-
-
-@pytest.fixture(scope="module")
-def tables(sample_library: Path) -> sqlite3.Connection:
-    return sqlite3.connect(f"file:{sample_library / 'catalog.sqlite'}?immutable=1", uri=True)
+from tests.extensions.dialects.conftest import count
 
 
 def get(server: str, path: str = "", **parameters: Any) -> dict[str, Any]:
@@ -25,10 +20,6 @@ def get(server: str, path: str = "", **parameters: Any) -> dict[str, Any]:
     assert (content["status"], content["message-version"]) == ("ok", "1.0.0")
     message: dict[str, Any] = content["message"]
     return message
-
-
-def count(tables: sqlite3.Connection, where: str) -> int:
-    return int(tables.execute(f"SELECT count(*) FROM papers AS p WHERE {where}").fetchone()[0])
 
 
 def test_a_work_has_the_fields_of_the_original(server: str, sample: Library) -> None:
