@@ -42,6 +42,7 @@ def test_an_answer_as_text_is_its_json(sample: Library) -> None:
 def test_bad_arguments_are_errors(sample: Library) -> None:
     for name, arguments, error in (
         ("get_paper", {"paper_id": "ARXIV:0000.00000"}, PaperNotFound),
+        ("get_paper", {"paper_id": "no id"}, PaperNotFound),
         ("get_paper", {}, InvalidRequest),
         ("get_paper_batch", {"ids": ["CorpusId:1"]}, InvalidRequest),
         ("get_citations", {"paper_id": PAPER, "fields": "nonsense"}, InvalidRequest),
@@ -49,7 +50,9 @@ def test_bad_arguments_are_errors(sample: Library) -> None:
         ("search_papers_by_relevance", {"keyword": "QCD", "publication_date_range": "soon"}, InvalidRequest),
         ("search_paper_by_title", {"title": "zzz qqq"}, PaperNotFound),
         ("search_authors_by_name", {"name": "Witten", "fields": "nonsense"}, InvalidRequest),
+        ("search_authors_by_name", {"name": "Witten", "limit": 100_000}, InvalidRequest),
         ("get_author_papers", {"author_id": "0"}, AuthorNotFound),
+        ("snippet_search", {"query": ""}, InvalidRequest),
         ("snippet_search", {"query": "QCD", "inserted_before": "soon"}, InvalidRequest),
     ):
         with pytest.raises(error):

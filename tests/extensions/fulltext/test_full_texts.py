@@ -1,6 +1,5 @@
 """One library of the sample and of full texts of every source, read through to the last section."""
 
-import struct
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,7 +12,7 @@ from scholarbase.search.library import Library
 from scholarbase.search.verification import verify
 from scholarbase.tools import Tools
 from tests.conftest import SAMPLE, SHARED
-from tests.documents.pdfs import RED_SQUARE, two_pages
+from tests.documents.pdfs import two_pages
 from tests.extensions.fulltext.test_jats import ARTICLE
 
 pytest.importorskip("pypdfium2")
@@ -93,25 +92,6 @@ def _read(tools: Tools, paper: str, where: dict[str, object], max_tokens: int = 
         if response.get("next_offset") is None:
             return "".join(parts)
         where = {**where, "from_offset": response["next_offset"]}
-
-
-def test_the_picture_of_a_page_is_drawn(library: Library) -> None:
-    page = library.page_image("hep-th/9301068", 2)
-    assert page.startswith(b"\x89PNG\r\n\x1a\n")
-    width, height = struct.unpack(">II", page[16:24])
-    assert abs(width / height - 400 / 600) < 0.01
-    square = library.page_image("hep-th/9301068", 2, box=RED_SQUARE)
-    side, other = struct.unpack(">II", square[16:24])
-    assert abs(side - other) <= 1
-
-
-def test_passages_of_every_source_are_found(library: Library) -> None:
-    for words, paper in (
-        ("a pencil is enough", "DOI:10.1000/note.1"),
-        ("first second a cat", "DOI:10.1000/art.1"),
-        ("a red square is drawn", "arXiv:hep-th/9301068"),
-    ):
-        assert library.search_passages(words, mode="sparse").results[0].paper.id == paper
 
 
 def test_a_name_of_several_sections_is_read_with_a_warning(tmp_path: Path) -> None:

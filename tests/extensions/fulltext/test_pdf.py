@@ -1,6 +1,7 @@
 """PDFs: text by page, and those that cannot be read."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -40,11 +41,16 @@ def test_a_pdf_becomes_text_by_page() -> None:
     assert full.original == data
 
 
-def test_the_stamp_of_arxiv_says_which_paper_it_is() -> None:
+def empty_page() -> Any:
     pdf = new_pdf()
-    pdf.set_title("paper_final.tex")
     pdf.set_font("helvetica", size=11)
     pdf.add_page()
+    return pdf
+
+
+def test_the_stamp_of_arxiv_says_which_paper_it_is() -> None:
+    pdf = empty_page()
+    pdf.set_title("paper_final.tex")
     with pdf.rotation(90, x=10, y=150):
         pdf.text(10, 150, "arXiv:2212.11867v2  [math.PR]  22 Dec 2022")
     pdf.text(40, 40, "arXiv:2001.00001v1 is cited here.")
@@ -54,9 +60,7 @@ def test_the_stamp_of_arxiv_says_which_paper_it_is() -> None:
 
 
 def test_words_split_at_the_end_of_a_line_are_joined() -> None:
-    pdf = new_pdf()
-    pdf.set_font("helvetica", size=11)
-    pdf.add_page()
+    pdf = empty_page()
     pdf.text(20, 30, "The state-of-the-")
     pdf.text(20, 35, "art has hyphens, and compu-")
     pdf.text(20, 40, "tation has none. GPT-")
@@ -91,9 +95,7 @@ def test_a_pdf_that_takes_too_long_is_given_up_and_others_are_read() -> None:
 
 def test_characters_without_names_are_marked() -> None:
     """Fonts without a ToUnicode map give codes, which no reader of PDFs can name."""
-    pdf = new_pdf()
-    pdf.set_font("helvetica", size=11)
-    pdf.add_page()
+    pdf = empty_page()
     pdf.text(20, 30, "Named. \x01\x03\x04 Dashes \x15 and \x1cles.")
     document = read_pdf(bytes(pdf.output())).document
     assert document.text == "Named. \ufffd Dashes \u2013 and files."
