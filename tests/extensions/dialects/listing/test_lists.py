@@ -66,18 +66,6 @@ def test_orders(sample: Library, rows: list[sqlite3.Row]) -> None:
     assert ids(sample, order=("citation_count", "title")) == [name(row) for row in both]
 
 
-def test_citing_and_cited_papers(sample: Library) -> None:
-    citing = {edge.paper.id for edge in sample.citations(CITED, limit=1000).results}
-    assert citing
-    assert set(ids(sample, Among("cites", lists.held(sample, [CITED])))) == citing
-    one = sorted(citing)[0]
-    cited = {edge.paper.id for edge in sample.references(one, limit=1000).results}
-    assert CITED in cited
-    assert set(ids(sample, Among("cited_by", lists.held(sample, [one, "arXiv:2309.06180"])))) == cited
-    assert set(lists.reference_ids(sample, [one])[one]) == cited
-    assert ids(sample, Among("id", lists.held(sample, [CITED]))) == [CITED]
-
-
 def test_relevance_is_that_of_the_full_text(sample: Library) -> None:
     text = Text(query_syntax.compile('"black hole" AND title:entropy'))
     native = sample.search('"black hole" AND title:entropy', syntax="query", limit=100, exact=True)

@@ -14,13 +14,6 @@ from scholarbase_research.llm.base import Message, ModelRequest
 from tests import tables
 from tests.extensions.research.llm.model_server import FunctionModel
 
-LISTING_2 = """{
-  "eval_func": "eval_reference_answer_with_llm",
-  "eval_kwargs": {
-    "reference_answer": "Artificial intelligence is a branch of computer science focused on building systems that can perform tasks that typically require human intelligence.",
-    "question": "What is artificial intelligence?"
-  }
-}"""  # noqa: E501
 LISTING_3 = """{
   "eval_func": "eval_disjunction",
   "eval_kwargs": {
@@ -69,15 +62,6 @@ def listing(text: str, answer: Any, judge: Judge | None = None) -> Outcome:
 
 
 # -- the published listings -----------------------------------------------------------------------------
-
-
-def test_listing_2_asks_the_judge() -> None:
-    judge = Scripted(RIGHT)
-    assert listing(LISTING_2, "Making machines do what needs intelligence.", judge) == Outcome(True)
-    [[message]] = judge.asked
-    for part in ("What is artificial intelligence?", "branch of computer science", "Making machines do"):
-        assert part in message.content
-    assert listing(LISTING_2, "A kind of fruit.", Scripted(WRONG)) == Outcome(False)
 
 
 def test_listing_3_passes_by_either_function() -> None:
@@ -175,19 +159,12 @@ def test_a_judge_sees_question_references_and_answer(name: str) -> None:
     assert run(name, "because", Scripted(WRONG), **arguments) == Outcome(False)
 
 
-@pytest.mark.parametrize("name", JUDGED)
-def test_without_a_judge_there_is_an_error_and_no_zero(name: str) -> None:
-    passed, error, _ = run(name, "because", **JUDGED[name], question="Why?")
-    assert passed is None
-    assert error is not None
-    assert error.startswith(f"{name}: This function needs a judge")
-
-
 def test_prose_instead_of_a_verdict_is_asked_for_once_more() -> None:
     judge = Scripted("I think it is fine.", RIGHT)
-    assert listing(LISTING_2, "x", judge) == Outcome(True)
+    arguments = {"reference_answer": "a", "question": "?"}
+    assert run(BY_JUDGE, "x", judge, **arguments) == Outcome(True)
     assert [message.role for message in judge.asked[1]] == ["user", "assistant", "user"]
-    outcome = listing(LISTING_2, "x", Scripted("Fine.", "```txt\nCorrect\n```"))
+    outcome = run(BY_JUDGE, "x", Scripted("Fine.", "```txt\nCorrect\n```"), **arguments)
     assert outcome.passed is None
     assert "without a verdict" in str(outcome.error)
 
@@ -237,7 +214,7 @@ def test_what_decides_needs_no_judge() -> None:
     for name, answer in (("eval_conjunction", ["?", "b"]), ("eval_disjunction", ["?", "x"])):
         outcome = run(name, answer, **arguments)
         assert outcome.passed is None
-        assert "needs a judge" in str(outcome.error)
+        assert f"{BY_JUDGE}: This function needs a judge" in str(outcome.error)
     negation = {"eval_func": BY_JUDGE, "eval_kwargs": {"reference_answer": "a", "question": "?"}}
     assert run("eval_negation", "a", **negation).passed is None
     assert run("eval_negation", "a", Scripted(WRONG), **negation) == Outcome(True)
