@@ -301,6 +301,15 @@ def run_cli(
     return subprocess.CompletedProcess(arguments, done.exit_code, done.stdout, done.stderr)
 
 
+def succeeded(
+    *arguments: str | Path, cwd: Path | None = None, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """What :func:`run_cli` returns of a command that must succeed."""
+    done = run_cli(*arguments, cwd=cwd, **environment)
+    assert done.returncode == 0, done.stderr
+    return done
+
+
 def _log_levels() -> dict[str, int]:
     loggers = logging.root.manager.loggerDict.items()
     found = {name: logger.level for name, logger in loggers if isinstance(logger, logging.Logger)}

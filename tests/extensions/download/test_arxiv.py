@@ -94,7 +94,8 @@ class Repository:
         body = "\n".join(record(identifier, day, deleted=gone) for day, identifier, gone in shown)
         return self.document(f"<ListRecords>{body}{token}</ListRecords>")
 
-    def document(self, inner: str) -> Reply:
+    @staticmethod
+    def document(inner: str) -> Reply:
         text = (
             "<?xml version='1.0' encoding='UTF-8'?>\n<OAI-PMH xmlns='http://www.openarchives.org/OAI/2.0/'>"
             f"<responseDate>2026-11-23T00:00:00Z</responseDate>{inner}</OAI-PMH>"
@@ -192,23 +193,19 @@ def test_a_token_of_an_unsorted_list_that_dies_starts_over(repository: Repositor
     assert sorted(stored(tmp_path)) == repository.records
 
 
-@pytest.mark.slow
-def test_tokens_that_are_always_dead_are_an_error(repository: Repository, tmp_path: Path) -> None:
-    repository.always_dead = True
-    with pytest.raises(DownloadError, match="refuses its own resumption tokens"):
-        repository.download(tmp_path)
-
-
-def test_a_token_that_is_repeated_is_an_error(repository: Repository, tmp_path: Path) -> None:
-    repository.repeats = True
-    with pytest.raises(DownloadError, match="repeats its resumption token"):
-        repository.download(tmp_path)
-
-
-def test_a_long_retry_after_is_not_waited_for(repository: Repository, tmp_path: Path) -> None:
-    repository.faults = [Reply(status=503, headers={"Retry-After": "90000"})]
-    with pytest.raises(DownloadError, match="asks to wait 90,000 s"):
-        repository.download(tmp_path)
+def test_errors_that_do_not_pass_are_named(tmp_path: Path) -> None:
+    unknown = Repository.document("<error code='badArgument'>unknown set</error>")
+    cases: tuple[tuple[dict[str, Any], str], ...] = (
+        ({"always_dead": True}, "refuses its own resumption tokens"),
+        ({"repeats": True}, "repeats its resumption token"),
+        ({"faults": [Reply(status=503, headers={"Retry-After": "90000"})]}, "asks to wait 90,000 s"),
+        ({"faults": [unknown]}, r"badArgument \(unknown set\)"),
+    )
+    for number, (change, message) in enumerate(cases):
+        repository = Repository()
+        vars(repository).update(change)
+        with repository.web.running(), pytest.raises(DownloadError, match=message):
+            repository.download(tmp_path / str(number))
 
 
 @pytest.mark.slow
@@ -237,12 +234,6 @@ def test_what_is_not_oai_pmh_is_an_error(repository: Repository, tmp_path: Path)
     repository.faults = [Reply(b"")] * 2
     repository.download(tmp_path)
     assert stored(tmp_path) == repository.records
-
-
-def test_other_errors_of_the_protocol_are_named(repository: Repository, tmp_path: Path) -> None:
-    repository.faults = [repository.document("<error code='badArgument'>unknown set</error>")]
-    with pytest.raises(DownloadError, match=r"badArgument \(unknown set\)"):
-        repository.download(tmp_path)
 
 
 def undisturbed(repository: Repository, out: Path) -> tuple[dict[str, bytes], int]:

@@ -10,7 +10,7 @@ from scholarbase.progress import SilentReporter
 from scholarbase.settings import load_settings
 from scholarbase_download.catalogue import get, read_catalogue
 from scholarbase_download.packing import pack
-from tests.conftest import run_cli
+from tests.conftest import run_cli, succeeded
 from tests.extensions.download.archives import files
 from tests.extensions.download.test_fetching import NAME, serving
 
@@ -43,8 +43,7 @@ def test_a_library_is_downloaded_by_name_and_continues(
         assert [row["name"] for row in json.loads(listed.stdout)] == ["sample", "damaged"]
         assert "2,440 papers" in run_cli("libraries", **environment).stdout
         part.write_bytes(whole[:1000])  # of another file, since no validator says otherwise
-        done = run_cli("get", "sample", **environment)
-        assert done.returncode == 0, done.stderr
+        done = succeeded("get", "sample", **environment)
         assert "scholarbase serve --library sample" in done.stdout
         sent = server.paths().count(f"/{NAME}")
         assert files(tmp_path / "sample") == files(light_library)

@@ -8,7 +8,7 @@ from scholarbase.errors import InvalidRequest, SourceChanged, SourceError
 from scholarbase_download import opening
 from scholarbase_download.requests import Fetcher, Patience
 from scholarbase_download.unpacking import unpack
-from tests.conftest import run_cli
+from tests.conftest import succeeded
 from tests.extensions.download.archives import files
 from tests.extensions.download.servers import PackedLibrary
 
@@ -27,8 +27,7 @@ def archive(light_file: Path) -> bytes:
 def test_a_library_is_unpacked_from_a_url(archive: bytes, light_library: Path, tmp_path: Path) -> None:
     place = PackedLibrary(archive)
     with place.web.running():
-        done = run_cli("unpack", place.url, "--library", tmp_path / "library")
-        assert done.returncode == 0, done.stderr
+        done = succeeded("unpack", place.url, "--library", tmp_path / "library")
         assert "no known hash" not in done.stderr
         unpack(f"{place.web.url}/elsewhere", tmp_path / "library")  # it is there, found by a redirect
     assert files(tmp_path / "library") == files(light_library)

@@ -14,7 +14,7 @@ from scholarbase.sessions.session import CallRecord, Limits, Session
 from scholarbase.sessions.store import SessionStore
 from scholarbase.tools import Tools
 from scholarbase_research.conversations import conversations
-from tests.conftest import run_cli
+from tests.conftest import run_cli, succeeded
 
 QUESTION = "How is two-dimensional QCD related to string theory?"
 SEED = "arXiv:hep-th/9301068"
@@ -96,8 +96,7 @@ def test_the_command_line_writes_one_object_per_line(
     library, store = sample_and_store
     output = tmp_path / "train.jsonl"
     where = ["--library", sample_library, "--sessions", Path(store.name).parent]
-    done = run_cli("session", "export", "--all", "-o", output, *where)
-    assert done.returncode == 0, done.stderr
+    succeeded("session", "export", "--all", "-o", output, *where)
     assert [json.loads(line) for line in output.read_text().splitlines()] == samples(library, store)
     printed = run_cli("session", "export", "s", "--window", "2", *where)
     assert [json.loads(line) for line in printed.stdout.splitlines()] == samples(library, store, window=2)

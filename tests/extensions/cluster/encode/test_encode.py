@@ -24,7 +24,7 @@ from scholarbase.models.encoders import PACKAGED
 from scholarbase.search.library import Library
 from scholarbase.settings import load_settings
 from scholarbase_cluster.encode.job import EncodeOptions, encode
-from tests.conftest import SAMPLE, arxiv_rows, json_lines, run_cli
+from tests.conftest import SAMPLE, arxiv_rows, json_lines, run_cli, succeeded
 from tests.encoders.embeddings import Service, embeddings_service, vector_of
 from tests.forks import CLI, COMMANDS, fork
 from tests.sessions.agents import wait_until
@@ -155,8 +155,7 @@ def test_a_killed_job_encodes_no_finished_partition_again(
     process.communicate()
     assert {path.name for path in out.glob("*.parquet")} == {"000000.parquet", "000001.parquet"}
     service.allowed = 1 << 30
-    done = run_cli(*command(source, out, service))
-    assert done.returncode == 0, done.stderr
+    done = succeeded(*command(source, out, service))
     assert "640 vectors of 640 papers in 5 files" in done.stdout
     del service.texts["scholarly search"]  # of opening it
     assert len(service.texts) == PAPERS

@@ -26,7 +26,7 @@ from cryptography.x509.oid import NameOID
 from scholarbase_dialects.proxy.authority import Authority
 from scholarbase_dialects.proxy.destinations import HOSTS
 from scholarbase_dialects.proxy.serving import Backend, Proxy
-from tests.conftest import run_cli, run_process
+from tests.conftest import run_cli, run_process, succeeded
 from tests.forks import CLI, COMMANDS, Fork, fork
 from tests.sessions.agents import wait_recorded, wait_until
 
@@ -406,8 +406,7 @@ def test_a_command_runs_under_the_proxy_of_a_library(sample_library: Path, tmp_p
     rows = [json.loads(line) for line in shown.stdout.splitlines()]
     assert [row["tool"] for row in rows] == ["search_papers"] * 4
     assert {row["arguments"]["as_of"] for row in rows} == {"1993-06"}
-    replayed = run_cli("session", "replay", "script", "--library", sample_library, "--sessions", sessions)
-    assert replayed.returncode == 0, replayed.stderr
+    succeeded("session", "replay", "script", "--library", sample_library, "--sessions", sessions)
 
 
 @pytest.mark.slow

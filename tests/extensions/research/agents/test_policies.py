@@ -8,7 +8,7 @@ import pytest
 from scholarbase.search.library import Library
 from scholarbase.trajectories.calls import read_trajectory
 from scholarbase_research.agents.policies import fused
-from tests.conftest import SAMPLE, run_cli
+from tests.conftest import SAMPLE, run_cli, succeeded
 from tests.extensions.research.agents.test_react import END, SEARCH
 from tests.extensions.research.llm.model_server import in_order, model_server
 
@@ -23,8 +23,7 @@ def first_queries(tmp_path: Path, count: int = 3) -> Path:
 def test_one_search_is_what_eval_run_finds(sample: Library, sample_library: Path, tmp_path: Path) -> None:
     queries = first_queries(tmp_path)
     out = tmp_path / "agent"
-    done = run_cli("agent", "run", queries, "--policy", "search", "--library", sample_library, "--out", out)
-    assert done.returncode == 0, done.stderr
+    done = succeeded("agent", "run", queries, "--policy", "search", "--library", sample_library, "--out", out)
     assert "3 questions: 3 answered; 1.0 calls, responses of " in done.stdout
     assert "tokens and 0 tokens of a model each; 0 failed calls." in done.stdout
     options = ["--library", sample_library, "--out", tmp_path / "runs", "--json", "--measure", "R@100"]
@@ -50,8 +49,7 @@ def test_search_and_expansion(sample: Library, sample_library: Path, tmp_path: P
         "--to",
         "query",
     ]
-    done = run_cli(*command, "--out", tmp_path / "agent", "--limit", "20")
-    assert done.returncode == 0, done.stderr
+    succeeded(*command, "--out", tmp_path / "agent", "--limit", "20")
     calls = read_trajectory(tmp_path / "agent" / "trajectory.jsonl")
     tools = ["search_papers", "expand_papers", "expand_papers", *["search_papers"] * 3, "answer"]
     assert [call.tool for call in calls] == tools
@@ -83,8 +81,7 @@ def test_react_from_the_command_line(sample_library: Path, tmp_path: Path) -> No
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["cost"] == 0.6
     # The same run offline, from the cassette.
-    again = run_cli(*common, *options, "--out", tmp_path / "b", "--json")
-    assert again.returncode == 0, again.stderr
+    again = succeeded(*common, *options, "--out", tmp_path / "b", "--json")
     assert json.loads(again.stdout) == json.loads(done.stdout)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import ROOT, run_cli
+from tests.conftest import ROOT, run_cli, succeeded
 
 
 def example() -> list[str]:
@@ -24,8 +24,7 @@ def test_the_example_runs_offline(
     (tmp_path / "my-library").symlink_to(sample_library)
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     monkeypatch.chdir(tmp_path)
-    done = run_cli(*example())
-    assert done.returncode == 0, done.stderr
+    done = succeeded(*example())
     report = json.loads(Path("benchmark/report.json").read_text())
     # The figures of the page.
     replies = sum(model["replies"] for model in report["cost"]["models"])

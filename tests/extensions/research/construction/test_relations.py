@@ -25,7 +25,7 @@ from scholarbase_research.construction.relations import (
     write_relations,
 )
 from tests import fulltexts
-from tests.conftest import json_lines, run_cli
+from tests.conftest import json_lines, run_cli, succeeded
 
 A, B, C = (f"arXiv:2101.0000{n}" for n in range(1, 4))
 
@@ -167,8 +167,7 @@ def test_the_command_relates_real_questions_by_the_packaged_encoder(tmp_path: Pa
     ]
     questions.write_text("paper,section,question\n" + "".join(f"{','.join(row)}\n" for row in rows))
     out = tmp_path / "relations.jsonl"
-    done = run_cli("construct", "relations", "questions", questions, "--out", out, "--threshold", 0.6)
-    assert done.returncode == 0, done.stderr
+    done = succeeded("construct", "relations", "questions", questions, "--out", out, "--threshold", 0.6)
     assert "2 relations of 3 papers" in done.stderr
     first, second = (json.loads(line) for line in out.read_text().splitlines())
     assert (first["source_section"], first["target_section"]) == ("Results", "Depth")
@@ -266,17 +265,15 @@ def test_marks_of_several_and_unlinked_marks_are_recognised(
 def test_the_command_writes_relations_and_pools_that_are_searched(surveyed: Library, tmp_path: Path) -> None:
     relations, pools = tmp_path / "relations.jsonl", tmp_path / "pools.jsonl"
     command = ("construct", "relations", "citations", "--library", surveyed.path, "--out", relations)
-    done = run_cli(*command, "--pools", pools)
-    assert done.returncode == 0, done.stderr
+    done = succeeded(*command, "--pools", pools)
     assert "2 are relations" in done.stdout
     assert [json.loads(line)["pool"] for line in pools.read_text().splitlines()] == [
         sorted((fulltexts.SORTING, fulltexts.MERGING, fulltexts.GRAPHS))
     ] * 2
-    run = run_cli(
+    run = succeeded(
         *("eval", "run", pools, "--library", surveyed.path, "--pool", "--mode", "sparse", "--limit", 10),
         *("--measure", "Success@1", "--out", tmp_path / "runs", "--json"),
     )
-    assert run.returncode == 0, run.stderr
     # "merging" and "old graphs" are in the titles of the cited papers alone.
     assert json.loads(run.stdout)["runs"][0]["measures"]["all"]["Success@1"]["mean"] == 1.0
     assert len(read_relations(relations)) == 2

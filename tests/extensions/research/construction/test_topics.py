@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from scholarbase_research.construction.questions import read_questions
-from tests.conftest import run_cli
+from tests.conftest import run_cli, succeeded
 from tests.extensions.research.llm.model_server import Reply, in_order, model_server
 
 TOPICS = ["graph neural networks", "soil chemistry", "graph neural network", "quantum compilers", "broken"]
@@ -44,10 +44,9 @@ def script(body: dict[str, Any]) -> Reply:
 def run(folder: Path, url: str, *options: str) -> dict[str, Any]:
     topics = folder / "topics.txt"
     topics.write_text("\n".join([*TOPICS, "", "Quantum  Compilers"]) + "\n")
-    done = run_cli(
+    done = succeeded(
         "construct", "queries", topics, "--model", url, "--out", folder / "out", "--json", *options
     )
-    assert done.returncode == 0, done.stderr
     manifest: dict[str, Any] = json.loads(done.stdout)
     return manifest
 
@@ -100,8 +99,7 @@ def test_malformed_replies_gave_no_questions_without_an_error_and_were_final(tmp
             assert len(server.requests) == requests
     assert not (tmp_path / "out" / "questions.jsonl").exists()
     with model_server(script) as server:
-        done = run_cli(*command, server.url, "--json", "--cosine", "1")
-        assert done.returncode == 0, done.stderr
+        done = succeeded(*command, server.url, "--json", "--cosine", "1")
         assert (json.loads(done.stdout)["questions"], len(server.requests)) == (6, 2 + 2 + 8)
         assert run_cli(*command, server.url, "--json", "--cosine", "1").stdout == done.stdout
         assert len(server.requests) == 12

@@ -19,7 +19,7 @@ from scholarbase_research.evaluation.run_data import Run
 from scholarbase_research.evaluation.runs import read_run
 from scholarbase_research.evaluation.searching import PassageSettings, run_searches
 from scholarbase_research.evaluation.targets import judge_passages
-from tests.conftest import json_lines, run_cli, serving_in_thread
+from tests.conftest import json_lines, run_cli, serving_in_thread, succeeded
 from tests.fulltexts import ABSTRACT_ONLY, GRAPHS, GRAPHS_TEXT, MERGING, SENTENCE, SORTING, SORTING_TEXT
 
 DEPTH = "The depth of the network is seven."
@@ -250,8 +250,7 @@ class TestRuns:
     @pytest.mark.slow
     def test_the_command(self, full_text_library: Path, file: Path, tmp_path: Path) -> None:
         place = ["--library", full_text_library, "--mode", "sparse"]
-        done = run_cli("eval", "run", file, *place, "--in-paper", "--json", cwd=tmp_path)
-        assert done.returncode == 0, done.stderr
+        done = succeeded("eval", "run", file, *place, "--in-paper", "--json", cwd=tmp_path)
         [shown] = json.loads(done.stdout)["runs"]
         assert shown["name"] == "zebras-sparse-in-paper"
         assert shown["measures"]["all"]["R@1"]["mean"] == 0.75

@@ -12,7 +12,7 @@ from scholarbase.encoders import open_encoder
 from scholarbase.ingest.job import ingest
 from scholarbase.models.encoders import PACKAGED
 from scholarbase_research.evaluation.runs import read_run
-from tests.conftest import SAMPLE, json_lines, run_cli
+from tests.conftest import SAMPLE, json_lines, run_cli, succeeded
 
 
 @pytest.fixture(scope="module")
@@ -37,8 +37,7 @@ def test_vectors_of_ones_own_rank_as_the_encoder_that_made_them(
     common += ["--measure", "R@10"]
     runs = []
     for name, options in (("own", ["--query-vectors", "queries.npy"]), ("encoder", ["--negation", "off"])):
-        done = run_cli(*map(str, [*common, "--name", name, *options]), cwd=tmp_path)
-        assert done.returncode == 0, done.stderr
+        done = succeeded(*map(str, [*common, "--name", name, *options]), cwd=tmp_path)
         runs.append(read_run(tmp_path / "runs" / name))
     own, encoder_run = ({q: [r.id for r in hits] for q, hits in run.rankings.items()} for run in runs)
     assert own == encoder_run
@@ -70,8 +69,7 @@ def test_a_document_with_the_id_of_the_query_is_left_out(tmp_path: Path) -> None
     common += ["--measure", "RR@2"]
     rankings = []
     for options, name in (([], "arguments-sparse"), (["--exclude-self"], "arguments-sparse-exclude-self")):
-        done = run_cli(*map(str, [*common, *options]), cwd=tmp_path)
-        assert done.returncode == 0, done.stderr
+        done = succeeded(*map(str, [*common, *options]), cwd=tmp_path)
         rankings.append([hit.id for hit in read_run(tmp_path / "runs" / name).rankings["a1"]])
         noted = f"Without documents that have the id of their query: {name}." in " ".join(done.stdout.split())
         assert noted == ("--exclude-self" in options)

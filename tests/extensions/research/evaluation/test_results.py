@@ -19,7 +19,7 @@ from scholarbase_research.evaluation.results import read_results
 from scholarbase_research.evaluation.run_data import Run
 from scholarbase_research.evaluation.runs import read_run
 from tests import tables
-from tests.conftest import json_lines, run_cli
+from tests.conftest import json_lines, succeeded
 from tests.fulltexts import metadata
 
 DEEP, OLD_SURVEY, NEW_SURVEY, PART_TWO = (
@@ -160,11 +160,10 @@ def test_the_command_imports_titles_and_prints_the_counts(parsing: Library, tmp_
     queries = json_lines(tmp_path / "queries.jsonl", ANSWERS)
     results = [{"title": "Deep Parsing of Sentences", "year": 2020}, {"title": "Unheard of"}]
     theirs = json_lines(tmp_path / "web.jsonl", [{"query_id": "q1", "results": results}])
-    done = run_cli(
+    done = succeeded(
         *("eval", "import", theirs, queries, "--library", parsing.path, "--out", tmp_path / "runs", "--json"),
         *("--measure", "R@1"),
     )
-    assert done.returncode == 0, done.stderr
     assert (
         "2 results: 0 found by id, 1 by title, 1 not in the library (0 with a title of another year)"
         in done.stderr

@@ -23,7 +23,7 @@ from scholarbase_research.evaluation.run_data import JudgedAnswer, JudgedQuery, 
 from scholarbase_research.evaluation.runs import read_run
 from scholarbase_research.evaluation.trajectories import read_calls
 from scholarbase_research.trajectories import TrajectoryWriter
-from tests.conftest import ROOT, json_lines, run_cli
+from tests.conftest import ROOT, json_lines, succeeded
 from tests.sessions.agents import QUESTION, SEED, Agent
 from tests.sessions.test_recording import location, url
 
@@ -465,7 +465,6 @@ def test_a_trajectory_of_the_server_makes_a_run(url: str, sample_library: Path, 
     queries.write_text(json.dumps(row) + "\n")
     command = ("eval", "trajectory", file, queries, "--library", sample_library, "--json")
     for ranking, recall in (("answer", 1), ("answer-only", 0)):  # the agent gives no answer
-        made = run_cli(*command, "--ranking", ranking, "--name", ranking, cwd=tmp_path)
-        assert made.returncode == 0, made.stderr
+        made = succeeded(*command, "--ranking", ranking, "--name", ranking, cwd=tmp_path)
         [run] = json.loads(made.stdout)["runs"]
         assert run["measures"]["all"]["R@100"]["mean"] == recall

@@ -12,7 +12,7 @@ from scholarbase_research.training import TrainingOptions, job, steps, train
 from scholarbase_research.training.options import TrainingOptions as Options
 from scholarbase_research.training.pairs import Pairs, write_tokens
 from scholarbase_research.training.vocabulary import train_tokenizer
-from tests.conftest import SAMPLE, run_cli
+from tests.conftest import SAMPLE, run_cli, succeeded
 
 SMALL = TrainingOptions(steps=7, dimensions=16, vocabulary=700, batch=64)
 
@@ -194,8 +194,7 @@ def _texts(bag: Any) -> list[Any]:
 def test_encoder_train_gives_an_encoder(tmp_path: Path, dense_library: Path) -> None:
     pytest.importorskip("sentence_transformers")
     options = ("--steps", "2", "--dimensions", "8", "--vocabulary", "500", "--batch", "16", "--seed", "3")
-    done = run_cli("encoder", "train", dense_library, "--out", tmp_path / "encoder", *options)
-    assert done.returncode == 0, done.stderr
+    done = succeeded("encoder", "train", dense_library, "--out", tmp_path / "encoder", *options)
     assert f"The encoder is in {tmp_path / 'encoder'}" in done.stdout
     spec = json.loads(run_cli("encoder", "info", tmp_path / "encoder", "--json").stdout)
     assert (spec["name"], spec["dimensions"], spec["max_tokens"]) == ("encoder", 8, 1024)

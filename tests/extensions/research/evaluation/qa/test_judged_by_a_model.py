@@ -6,7 +6,7 @@ from pathlib import Path
 import orjson
 
 from scholarbase.errors import ModelError
-from tests.conftest import run_cli
+from tests.conftest import run_cli, succeeded
 from tests.extensions.research.llm.model_server import Reply, in_order, model_server
 
 REFERENCE = {"reference_answer": "Intelligence of machines.", "question": "What is AI?"}
@@ -36,8 +36,7 @@ def test_a_model_judges_and_a_cassette_repeats_it(tmp_path: Path) -> None:
     command = ["eval", "qa", *files, "--json", "--cassette", tape]
     with model_server(decide) as server:
         judge = f"{server.url}#judge"
-        first = run_cli(*command, "--judge", judge, "--record")
-        assert first.returncode == 0, first.stderr
+        first = succeeded(*command, "--judge", judge, "--record")
         assert len(server.requests) == 2
     again = run_cli(*command, "--judge", judge)
     assert again.stdout == first.stdout

@@ -16,7 +16,7 @@ from scholarbase_research.evaluation.qa.examples import (
 )
 from scholarbase_research.evaluation.qa.scoring import Scores, score
 from tests import tables
-from tests.conftest import ROOT, json_lines, run_cli
+from tests.conftest import ROOT, json_lines, run_cli, succeeded
 from tests.extensions.research.llm.model_server import FunctionModel
 
 CASES = ROOT.parent / "shared" / "cases"
@@ -92,8 +92,7 @@ def test_a_missing_judge_is_an_error_and_not_a_zero(files: tuple[Path, Path]) ->
 
 def test_the_command_prints_and_writes_the_scores(files: tuple[Path, Path], tmp_path: Path) -> None:
     rows = tmp_path / "rows.jsonl"
-    done = run_cli("eval", "qa", *files, "--json", "--rows", rows)
-    assert done.returncode == 0, done.stderr
+    done = succeeded("eval", "qa", *files, "--json", "--rows", rows)
     figures = json.loads(done.stdout)
     assert figures["overall"]["measures"]["accuracy"] == {
         "mean": pytest.approx(1 / 3),
@@ -155,8 +154,7 @@ def test_an_unknown_function_scores_0_and_stays_in_the_mean(files: tuple[Path, P
     json_lines(files[1], [EXAMPLES[0], {"uuid": "e2", **function("eval_magic", {"gold": "RoBERTa"}, "text")}])
     json_lines(files[0], PREDICTIONS[:2])
     rows = tmp_path / "rows.jsonl"
-    done = run_cli("eval", "qa", *files, "--json", "--rows", rows)
-    assert done.returncode == 0, done.stderr
+    done = succeeded("eval", "qa", *files, "--json", "--rows", rows)
     figures = json.loads(done.stdout)
     assert (figures["overall"]["measures"]["accuracy"]["mean"], figures["errors"]) == (0.5, {})
     [note] = figures["notes"]
