@@ -33,7 +33,7 @@ from benchmarks.rows import Row, Setting
 from benchmarks.timing import interleaved, questions, read_files, size, summary
 from scholarbase.databases import open_immutable
 from scholarbase.documents.ranking import K1, B
-from scholarbase.documents.schema import FILE_NAME, add_text_function
+from scholarbase.documents.schema import FILE_NAME
 from scholarbase.encoders import open_encoder
 from scholarbase.encoders.registry import PACKAGED_FOLDER
 from scholarbase.files import atomic_write
@@ -45,6 +45,7 @@ from scholarbase.ingest.job import ingest
 from scholarbase.manifest import read_manifest
 from scholarbase.models.encoders import PACKAGED
 from scholarbase.search.library import Library
+from scholarbase_sql.worker import add_text_function
 
 PART: Final = "passages"
 DOCUMENTS: Final = 20_000
@@ -188,7 +189,7 @@ def _point(point: VectorPoint) -> qdrant.Point:
 def _texts(library: Path) -> Iterator[list[str]]:
     """The texts of the passages of a library, in the order of their numbers."""
     with closing(open_immutable(library / FILE_NAME)) as db:
-        add_text_function(db)
+        add_text_function(db, db)
         rows = db.execute("SELECT document_text(document, start, end) FROM passages ORDER BY id")
         while batch := rows.fetchmany(POINTS_PER_UPSERT):
             yield [text for (text,) in batch]
@@ -258,7 +259,7 @@ def paper_rows(setting: Setting, path: Path) -> list[Row]:
 def _papers(library: Path, count: int) -> dict[str, list[list[str]]]:
     """So many papers by their arXiv ids, each with the lists of its passages' words."""
     with closing(open_immutable(library / FILE_NAME)) as db:
-        add_text_function(db)
+        add_text_function(db, db)
         db.execute("ATTACH ? AS catalog", (f"file:{library.resolve()}/catalog.sqlite?mode=ro&immutable=1",))
         papers = db.execute(
             """

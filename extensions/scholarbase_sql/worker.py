@@ -14,7 +14,7 @@ import secrets
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from functools import partial
+from functools import lru_cache, partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
@@ -22,7 +22,7 @@ from typing import Any, Final
 import orjson
 
 from scholarbase.databases import attach_immutable, open_immutable, open_memory
-from scholarbase.documents.schema import add_text_function
+from scholarbase.documents.schema import decompress
 from scholarbase.errors import InvalidRequest, InvalidSql
 from scholarbase.identifiers import parse
 from scholarbase.indexes import catalog
@@ -44,6 +44,7 @@ RESPONSE_BYTES: Final = 1_000_000
 COLUMNS: Final = 200
 NICE: Final = 5
 """How far the priority is lowered, so that other requests come first."""
+_CACHED_TEXTS: Final = 4
 TOO_MUCH_MEMORY: Final = (
     f"The statement needs more than {HEAP_BYTES >> 20} MB of memory: select fewer rows and columns, cut texts with "
     "substr, or group and sort less at once."
@@ -236,7 +237,7 @@ class Statements:
     # -- functions --------------------------------------------------------------------------------------
 
     def _add_functions(self, texts: Path) -> None:
-        add_text_function(self._connection, texts=open_immutable(texts))
+        add_text_function(self._connection, open_immutable(texts))
         for name, arguments, function in (
             ("paper_id", 1, self._paper_id),
             ("regexp_matches", 2, _matches),
@@ -291,6 +292,22 @@ class Statements:
             (number, self._day),
         ).fetchone()
         return str(identifier) if row is None else canonical_id(*row)
+
+
+def add_text_function(connection: sqlite3.Connection, texts: sqlite3.Connection) -> None:
+    """Let the connection call ``document_text(document, start, end)``: a part of the text of a document, read with
+    ``texts``; start and end may be null. The texts of the last documents stay in memory."""
+
+    @lru_cache(_CACHED_TEXTS)
+    def text_of(document: int) -> str | None:
+        row = texts.execute("SELECT text FROM documents WHERE id = ?", (document,)).fetchone()
+        return None if row is None else decompress(row[0])
+
+    def document_text(document: int | None, start: int | None, end: int | None) -> str | None:
+        text = None if document is None else text_of(document)
+        return None if text is None else text[start:end]
+
+    connection.create_function("document_text", 3, document_text, deterministic=True)
 
 
 def _written(value: Any) -> str:

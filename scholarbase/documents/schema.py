@@ -23,8 +23,6 @@ from __future__ import annotations
 
 import sqlite3
 import zlib
-from collections.abc import Callable
-from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
@@ -120,27 +118,3 @@ def decompress(data: bytes) -> str:
             f"A full text of the library is cut short, or has more than {MOST_BYTES:,} bytes: restore the copy."
         )
     return text
-
-
-def add_text_function(
-    connection: sqlite3.Connection, cached: int = 4, *, texts: sqlite3.Connection | None = None
-) -> None:
-    """Let the connection call ``document_text(document, start, end)``: a part of a document's text, of which start and
-    end may be null. The texts of the last ``cached`` documents stay in memory.
-
-    ``texts`` reads the documents, by default the connection itself: one where ``documents`` is another table, or whose
-    statements are restricted, needs a second connection.
-    """
-    source = connection if texts is None else texts
-    text_of: Callable[[int], str | None] = lru_cache(cached)(lambda number: _read_text(source, number))
-
-    def document_text(document: int | None, start: int | None, end: int | None) -> str | None:
-        text = None if document is None else text_of(document)
-        return None if text is None else text[start:end]
-
-    connection.create_function("document_text", 3, document_text, deterministic=True)
-
-
-def _read_text(connection: sqlite3.Connection, document: int) -> str | None:
-    row = connection.execute("SELECT text FROM documents WHERE id = ?", (document,)).fetchone()
-    return None if row is None else decompress(row[0])

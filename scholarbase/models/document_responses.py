@@ -111,7 +111,18 @@ class PassageHit(msgspec.Struct, frozen=True, omit_defaults=True):
     passage: Passage
 
 
-class PassagesResponse(Response, frozen=True):
+class _WithPapers(Response, frozen=True):
+    """Results with papers, whose JSON has only the requested fields, and no empty keys."""
+
+    def selected(self) -> Any:
+        content = msgspec.structs.asdict(self)
+        fields, results = content.pop("fields"), content.pop("results")
+        if not content.get("warnings", True):
+            del content["warnings"]
+        return content | {"results": [_selected(item, fields) for item in results]}
+
+
+class PassagesResponse(_WithPapers, frozen=True):
     """Passages in rank order."""
 
     snapshot: Snapshot
@@ -125,9 +136,6 @@ class PassagesResponse(Response, frozen=True):
     warnings: Warnings = ()
     fields: Sequence[str] = PASSAGE_FIELDS
 
-    def selected(self) -> Any:
-        return _with_fields(self)
-
 
 class Match(msgspec.Struct, frozen=True, omit_defaults=True):
     """A place in a text, with what surrounds it."""
@@ -139,7 +147,7 @@ class Match(msgspec.Struct, frozen=True, omit_defaults=True):
     match_end: int
 
 
-class FindResponse(Response, frozen=True):
+class FindResponse(_WithPapers, frozen=True):
     """Where a text has words, a phrase or a pattern, in the order of the text."""
 
     snapshot: Snapshot
@@ -149,9 +157,6 @@ class FindResponse(Response, frozen=True):
     results: tuple[Match, ...]
     warnings: Warnings = ()
     fields: Sequence[str] = PASSAGE_FIELDS
-
-    def selected(self) -> Any:
-        return _with_fields(self)
 
 
 class CitationContext(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -168,7 +173,7 @@ class CitationContext(msgspec.Struct, frozen=True, omit_defaults=True):
     reference: Annotated[str | None, Meta(description="The entry of the bibliography.")] = None
 
 
-class ContextsResponse(Response, frozen=True):
+class ContextsResponse(_WithPapers, frozen=True):
     """The sentences around citation marks."""
 
     snapshot: Snapshot
@@ -176,19 +181,6 @@ class ContextsResponse(Response, frozen=True):
     next_offset: NextOffset
     results: tuple[CitationContext, ...]
     fields: Sequence[str] = PASSAGE_FIELDS
-
-    def selected(self) -> Any:
-        return _with_fields(self)
-
-
-def _with_fields(response: Any) -> dict[str, Any]:
-    """A response with only the requested fields of its papers, without empty keys."""
-    names = [name for name in response.__struct_fields__ if name not in ("fields", "results", "warnings")]
-    content = {name: getattr(response, name) for name in names}
-    if getattr(response, "warnings", ()):
-        content["warnings"] = response.warnings
-    content["results"] = [_selected(item, response.fields) for item in response.results]
-    return content
 
 
 def _selected(item: Any, fields: Sequence[str]) -> dict[str, Any]:

@@ -143,6 +143,14 @@ def _required_id(record: Mapping[str, Any], key: str = "corpusid") -> int:
     return corpus_id
 
 
+def _required(record: Mapping[str, Any], key: str, reason: str, problem: str) -> str:
+    """A text. Raises BadRecord: there is none."""
+    text = clean(record.get(key), key)
+    if text is None:
+        raise BadRecord(reason, problem)
+    return text
+
+
 def list_of(record: Mapping[str, Any], key: str) -> list[Any]:
     value = record.get(key)
     if value is None:
@@ -338,9 +346,7 @@ def _paper(record: Mapping[str, Any], corpus_id: int | None) -> PaperRecord:
 def parse_abstracts(record: dict[str, Any]) -> AbstractRecord:
     """Parse a line of ``abstracts``."""
     corpus_id = _required_id(record)
-    abstract = clean(record.get("abstract"), "abstract")
-    if abstract is None:
-        raise BadRecord("no-abstract", f"The abstract of CorpusId:{corpus_id} is empty.")
+    abstract = _required(record, "abstract", "no-abstract", f"The abstract of CorpusId:{corpus_id} is empty.")
     return AbstractRecord(corpus_id, abstract)
 
 
@@ -389,9 +395,7 @@ def parse_paper_ids(record: dict[str, Any]) -> PaperIdRecord:
 def parse_authors(record: dict[str, Any]) -> AuthorRecord:
     """Parse a line of ``authors``. Author ids may be numbers or strings."""
     author_id = _required_id(record, "authorid")
-    name = clean(record.get("name"), "name")
-    if name is None:
-        raise BadRecord("no-name", f"The author {author_id} has no name.")
+    name = _required(record, "name", "no-name", f"The author {author_id} has no name.")
     return AuthorRecord(
         author_id=str(author_id),
         name=name,
@@ -408,21 +412,15 @@ def parse_authors(record: dict[str, Any]) -> AuthorRecord:
 def parse_tldrs(record: dict[str, Any]) -> TldrRecord:
     """Parse a line of ``tldrs``."""
     corpus_id = _required_id(record)
-    text = clean(record.get("text"), "text")
-    if text is None:
-        raise BadRecord("no-text", f"The summary of CorpusId:{corpus_id} is empty.")
+    text = _required(record, "text", "no-text", f"The summary of CorpusId:{corpus_id} is empty.")
     return TldrRecord(corpus_id, text)
 
 
 @parser
 def parse_publication_venues(record: dict[str, Any]) -> VenueRecord:
     """Parse a line of ``publication-venues``."""
-    venue_id = clean(record.get("id"), "id")
-    if venue_id is None:
-        raise BadRecord("no-id", "id is missing.")
-    name = clean(record.get("name"), "name")
-    if name is None:
-        raise BadRecord("no-name", f"The venue {venue_id} has no name.")
+    venue_id = _required(record, "id", "no-id", "id is missing.")
+    name = _required(record, "name", "no-name", f"The venue {venue_id} has no name.")
     return VenueRecord(
         venue_id=venue_id,
         name=name,
