@@ -16,7 +16,7 @@ from typing import Final, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from scholarbase.documents.model import Document, Section
+from scholarbase.documents.model import Document
 from scholarbase.documents.sentences import LONGEST, sentence_spans, trim
 from scholarbase.documents.tokens import Spans, TokenSpans
 
@@ -83,10 +83,9 @@ def passages(
     """
     starts = (tokens.spans(document.text) if spans is None else spans)[:, 0]
     cuts = _CUTS[chunker.unit](document, chunker, starts)
-    sections = _Sections(document.sections)
     for start, end in cuts:
         first, last = np.searchsorted(starts, (start, end))
-        yield Passage(start, end, int(last - first), sections.at(start))
+        yield Passage(start, end, int(last - first), document.section_at(start))
 
 
 def token_counts(document: Document, tokens: TokenSpans, spans: Spans | None = None) -> tuple[int, list[int]]:
@@ -238,19 +237,3 @@ def _word_start(text: str, starts: Sequence[int], after: int) -> int | None:
         if start > after and text[start - 1].isspace():
             return start
     return None
-
-
-class _Sections:
-    """Finds the innermost section at a position of the text."""
-
-    def __init__(self, sections: Sequence[Section]) -> None:
-        self._sections = sections
-        self._starts = [section.start for section in sections]
-
-    def at(self, position: int) -> int | None:
-        number: int | None = bisect_right(self._starts, position) - 1
-        if number == -1:
-            return None
-        while number is not None and self._sections[number].end <= position:
-            number = self._sections[number].parent
-        return number

@@ -7,7 +7,9 @@ Every reader of a source returns a :class:`FullText`. Offsets count Unicode code
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Any, Final, Literal, NamedTuple
 
 from scholarbase.errors import InvalidRequest
@@ -113,6 +115,15 @@ class Document:
     bibliography: list[BibliographyEntry] = field(default_factory=list)
     figures: list[Figure] = field(default_factory=list)
     pages: list[Page] = field(default_factory=list)
+
+    def section_at(self, position: int) -> int | None:
+        """The place of the innermost section at a position of the text."""
+        place: int | None = bisect_right(self.sections, position, key=attrgetter("start")) - 1
+        if place == -1:
+            return None
+        while place is not None and self.sections[place].end <= position:
+            place = self.sections[place].parent
+        return place
 
     @property
     def has_text(self) -> bool:

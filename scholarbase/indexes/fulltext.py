@@ -137,22 +137,17 @@ def search(
         InvalidRequest: the expression is malformed.
     """
     source, params = _matches(filters)
-    rows = _read(
-        connection,
-        f"""
+    sql = f"""
         SELECT fulltext.rowid, -bm25(fulltext, {float(title_weight)!r}, 1.0) AS score
         {source} ORDER BY score DESC, fulltext.rowid LIMIT ?
-        """,
-        expression,
-        [*params, limit],
-    )
-    return [ScoredId(paper_id, score) for paper_id, score in rows]
+    """
+    return [ScoredId(*row) for row in rows(connection, sql, [expression, *params, limit], expression)]
 
 
 def count(connection: sqlite3.Connection, expression: str, filters: ResolvedFilters = NO_FILTERS) -> int:
     """Count the matching papers. Raises as :func:`search`."""
     source, params = _matches(filters)
-    return int(_read(connection, f"SELECT count(*) {source}", expression, params)[0][0])
+    return int(rows(connection, f"SELECT count(*) {source}", [expression, *params], expression)[0][0])
 
 
 def matching_ids(
@@ -161,20 +156,21 @@ def matching_ids(
     """Return the ids of the matching papers, the ``limit`` lowest at most. Raises as :func:`search`."""
     source, params = _matches(filters)
     sql = f"SELECT fulltext.rowid {source} ORDER BY fulltext.rowid LIMIT ?"
-    return {row[0] for row in _read(connection, sql, expression, [*params, limit])}
+    return {row[0] for row in rows(connection, sql, [expression, *params, limit], expression)}
 
 
 def holding(connection: sqlite3.Connection, expressions: Sequence[str], ids: Sequence[int]) -> list[set[int]]:
     """Return the ids among ``ids`` that match, for each expression. Raises as :func:`search`."""
-    matches: list[set[int]] = []
     # The ids in the outer loop: FTS5 seeks each in its posting lists.
     sql = """
-        SELECT fulltext.rowid, 0 FROM json_each(?2) AS wanted
+        SELECT fulltext.rowid FROM json_each(?2) AS wanted
         CROSS JOIN fulltext ON fulltext.rowid = wanted.value WHERE fulltext MATCH ?1
     """
-    for expression in expressions:
-        matches.append({row[0] for row in _read(connection, sql, expression, [json_list(ids)])})
-    return matches
+    listed = json_list(ids)
+    return [
+        {row[0] for row in rows(connection, sql, [expression, listed], expression)}
+        for expression in expressions
+    ]
 
 
 def _matches(filters: ResolvedFilters) -> tuple[str, list[int | str]]:
@@ -185,12 +181,6 @@ def _matches(filters: ResolvedFilters) -> tuple[str, list[int | str]]:
     # CROSS JOIN keeps the full text in the outer loop; in the inner one FTS5 would run the query for every paper.
     source = "FROM fulltext CROSS JOIN papers AS p ON p.id = fulltext.rowid WHERE fulltext MATCH ?"
     return f"{source} AND {condition}", params
-
-
-def _read(
-    connection: sqlite3.Connection, sql: str, expression: str, params: list[int | str]
-) -> list[tuple[int, float]]:
-    return rows(connection, sql, [expression, *params], expression)
 
 
 def rows(

@@ -578,21 +578,19 @@ class CatalogWriter:
         corpus_ids = [number for number in corpus_ids if number > 0]
         paper_ids = self._ids_of("corpus_id", corpus_ids)
         if works:
-            sql = """
-                SELECT value, paper_id FROM aliases
-                WHERE scheme = 'OpenAlex' AND value IN (SELECT value FROM json_each(?)) ORDER BY paper_id DESC
-            """
-            rows = self._db.execute(sql, (orjson.dumps(works).decode(),))
-            paper_ids.update((-int(value[1:]), paper_id) for value, paper_id in rows)
-        if not self._has_corpus_aliases:
-            return paper_ids
+            paper_ids.update((-int(work[1:]), paper) for work, paper in self._aliases("OpenAlex", works))
+        if self._has_corpus_aliases:
+            others = self._aliases("CorpusId", [str(number) for number in corpus_ids])
+            paper_ids.update((int(number), paper) for number, paper in others)
+        return paper_ids
+
+    def _aliases(self, scheme: str, values: Sequence[str]) -> Iterator[tuple[str, int]]:
+        """The papers with these ids of a scheme; of several with one id, that with the lowest number last."""
         sql = """
             SELECT value, paper_id FROM aliases
-            WHERE scheme = 'CorpusId' AND value IN (SELECT value FROM json_each(?)) ORDER BY paper_id DESC
+            WHERE scheme = ? AND value IN (SELECT value FROM json_each(?)) ORDER BY paper_id DESC
         """
-        texts = orjson.dumps([str(number) for number in corpus_ids]).decode()
-        paper_ids.update((int(value), paper_id) for value, paper_id in self._db.execute(sql, (texts,)))
-        return paper_ids
+        return self._db.execute(sql, (scheme, orjson.dumps(values).decode()))
 
     def _changes(self, sql: str, rows: Sequence[tuple[Any, ...]]) -> int:
         before = self._db.total_changes

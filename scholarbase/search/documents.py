@@ -371,13 +371,11 @@ def in_document(
 ) -> Passage:
     """A part of a text, with the section and the page of the place ``at``, by default of its start."""
     at = start if at is None else at
-    section = next(
-        (candidate for candidate in reversed(document.sections) if candidate.start <= at < candidate.end),
-        None,
-    )
-    page = _page_at(document, at)
-    name = None if section is None else heading(section.number, section.title)
-    return Passage(start, end, document.text[start:end], name, version, page)
+    name, place = None, document.section_at(at)
+    if place is not None:
+        section = document.sections[place]
+        name = heading(section.number, section.title)
+    return Passage(start, end, document.text[start:end], name, version, _page_at(document, at))
 
 
 def _page_at(document: Document, offset: int) -> int | None:

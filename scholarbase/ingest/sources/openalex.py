@@ -11,8 +11,9 @@ them; OpenAlex's advice is to delete a merged work too.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
+from functools import partial
 from typing import Any, Final
 
 import orjson
@@ -120,25 +121,19 @@ def _picked(value: Any, *names: str) -> Any:
     return {name: value[name] for name in names if value.get(name) is not None}
 
 
-def _authorship(authorship: Any) -> Any:
-    picked = _picked(authorship, "author", "raw_author_name")
-    if isinstance(picked, dict) and "author" in picked:
-        picked["author"] = _picked(picked["author"], "id", "display_name")
+def _nested(value: Any, names: Sequence[str], inner: str, kept: Sequence[str]) -> Any:
+    """An object with these keys alone, one of which is an object with the ``kept`` keys alone."""
+    picked = _picked(value, inner, *names)
+    if isinstance(picked, dict) and inner in picked:
+        picked[inner] = _picked(picked[inner], *kept)
     return picked
 
 
-def _topic(topic: Any) -> Any:
-    picked = _picked(topic, "display_name", "field")
-    if isinstance(picked, dict) and "field" in picked:
-        picked["field"] = _picked(picked["field"], "display_name")
-    return picked
-
-
-def _location(location: Any) -> Any:
-    picked = _picked(location, "landing_page_url", "pdf_url", "native_id", "source")
-    if isinstance(picked, dict) and "source" in picked:
-        picked["source"] = _picked(picked["source"], "display_name")
-    return picked
+_authorship: Final = partial(_nested, names=["raw_author_name"], inner="author", kept=["id", "display_name"])
+_topic: Final = partial(_nested, names=["display_name"], inner="field", kept=["display_name"])
+_location: Final = partial(
+    _nested, names=["landing_page_url", "pdf_url", "native_id"], inner="source", kept=["display_name"]
+)
 
 
 def deleted_lines(lines: Iterator[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:
