@@ -78,19 +78,17 @@ def retry_options(
             if is_time_limit(outcome):
                 return False  # the same request takes as long again
             return is_refused and (retry_after(outcome) or 0) <= max_retry_after
+        if not isinstance(outcome, httpx.TransportError) or _is_unknown_host(outcome):
+            return False
         if not repeatable:
-            return isinstance(outcome, (httpx.ConnectError, httpx.ConnectTimeout)) and not _is_unknown_host(
-                outcome
-            )
-        unsendable = isinstance(outcome, (httpx.LocalProtocolError, httpx.UnsupportedProtocol))
-        return isinstance(outcome, httpx.TransportError) and not unsendable and not _is_unknown_host(outcome)
+            return isinstance(outcome, (httpx.ConnectError, httpx.ConnectTimeout))
+        return not isinstance(outcome, (httpx.LocalProtocolError, httpx.UnsupportedProtocol))
 
     def wait(state: RetryCallState) -> float:
         outcome = _outcome(state)
         if isinstance(outcome, httpx.Response) and (seconds := retry_after(outcome)) is not None:
-            return seconds + random.uniform(
-                0, backoff
-            )  # so that clients with the same Retry-After spread out
+            # So that clients with the same Retry-After spread out.
+            return seconds + random.uniform(0, backoff)
         longest = longest_wait(state)
         return random.uniform(longest / 2, longest)
 

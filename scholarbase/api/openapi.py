@@ -293,9 +293,8 @@ def documented(struct: type[msgspec.Struct], is_sized: bool, /) -> type[BaseMode
         is_sized: whether it is a response with papers, whose request has ``max_tokens``.
     """
     if struct in _FLAT:
-        parts: Any = (
-            (documented(_FLAT[struct], False), Sized) if is_sized else documented(_FLAT[struct], False)
-        )
+        flat: Any = documented(_FLAT[struct], False)
+        parts = (flat, Sized) if is_sized else flat
         return create_model(struct.__name__, __doc__=struct.__doc__, __base__=parts, snapshot=(str, SNAPSHOT))
     hints = get_type_hints(struct, include_extras=True)
     fields: dict[str, Any] = {}

@@ -234,10 +234,8 @@ def ingest(
         chunker=chunker,
         shards=shards,
     )
-    with open_encoders(settings, device, None if encoder == "none" else encoder, query_encoder) as (
-        model,
-        queries,
-    ):
+    name = None if encoder == "none" else encoder
+    with open_encoders(settings, device, name, query_encoder) as (model, queries):
         manifest = run(
             sources,
             target,

@@ -29,8 +29,6 @@ log = logging.getLogger("scholarbase.client")
 
 DEFAULT_TIMEOUT: Final = httpx.Timeout(60.0, connect=10.0)
 """Seconds: to connect, and between two bytes of a response."""
-DEFAULT_RETRIES: Final = 3
-DEFAULT_BACKOFF: Final = 0.5
 MAX_CONNECTIONS: Final = 64
 """Requests that a client sends at once. Others wait."""
 
@@ -47,8 +45,8 @@ class BaseClient:
         base_url: str | None = None,
         *,
         timeout: float | httpx.Timeout = DEFAULT_TIMEOUT,
-        retries: int = DEFAULT_RETRIES,
-        backoff: float = DEFAULT_BACKOFF,
+        retries: int = 3,
+        backoff: float = 0.5,
         headers: Mapping[str, str] | None = None,
         api_key: str | None = None,
         transport: httpx.BaseTransport | httpx.AsyncBaseTransport | None = None,

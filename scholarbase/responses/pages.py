@@ -357,10 +357,8 @@ def _shared(steps: Sequence[Sequence[int]], room: int) -> list[int]:
     left = room - sum(units[step] for units, step in zip(steps, chosen, strict=True))
     # The remainder may allow one more step for some, in order.
     for index, units in enumerate(steps):
-        if (
-            chosen[index] + 1 < len(units)
-            and (extra := units[chosen[index] + 1] - units[chosen[index]]) <= left
-        ):
+        following = units[chosen[index] + 1 :]
+        if following and (extra := following[0] - units[chosen[index]]) <= left:
             chosen[index] += 1
             left -= extra
     return chosen

@@ -54,19 +54,8 @@ _LISTED: Final = ["id", "title", "authors", "year", "venue", "status", "citation
 _CHECKED: Final = ["id", "title", "authors", "year", "venue", "status"]
 _FOUND: Final = ["id", "title", "abstract", "authors", "year", "venue", "status", "citation_count"]
 _READ: Final = [
-    *(
-        "id",
-        "title",
-        "abstract",
-        "tldr",
-        "authors",
-        "year",
-        "publication_date",
-        "venue",
-        "status",
-        "categories",
-    ),
-    *("citation_count", "reference_count"),
+    *("id", "title", "abstract", "tldr", "authors", "year", "publication_date", "venue", "status"),
+    *("categories", "citation_count", "reference_count"),
 ]
 
 _ID: Final = "arXiv:1706.03762, DOI:..., CorpusId:... or a link"

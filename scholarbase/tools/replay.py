@@ -87,11 +87,8 @@ def replay(library: Library, session: Session, lines: Iterable[bytes]) -> Iterat
             yield Replayed(recorded, recorded, None)
             continue
         replayed = _run(library, call, recorded)
-        if (
-            differences([replayed])
-            and (form := _FORMS.get(recorded["tool"])) is not None
-            and _is_one(recorded)
-        ):
+        form = _FORMS.get(recorded["tool"]) if _is_one(recorded) else None
+        if form is not None and differences([replayed]):
             other = _run(library, call, recorded, form)
             replayed = replayed if differences([other]) else other
         if replayed.content is not None and "budget" in replayed.content:
