@@ -9,7 +9,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from scholarbase.databases import ReadPool, attach_immutable, json_list, open_immutable
 from scholarbase.documents.model import Document
@@ -125,21 +125,23 @@ class Documents:
     def close(self) -> None:
         self._pool.close()
 
+    def _rows(
+        self, sql: str, *values: int | str, limited: tuple[str, str] = _READING
+    ) -> list[tuple[Any, ...]]:
+        with self._pool.lend(*limited) as connection:
+            return connection.execute(sql, values).fetchall()
+
     # -- texts ------------------------------------------------------------------------------------------
 
     def texts(self, paper: int) -> list[Text]:
         """The full texts of a paper, the best one of the latest version first."""
-        with self._pool.lend(*_READING) as connection:
-            rows = connection.execute(
-                f"""
-                SELECT id, paper, version, source, is_main, characters, tokens,
-                    iif(EXISTS (SELECT 1 FROM originals WHERE document = id),
-                        (SELECT count(*) FROM pages WHERE document = id), 0)
-                FROM documents WHERE paper = ? ORDER BY {MAIN_ORDER}
-                """,
-                (paper,),
-            )
-            return [Text(*row)._replace(is_main=bool(row[4])) for row in rows]
+        sql = f"""
+            SELECT id, paper, version, source, is_main, characters, tokens,
+                iif(EXISTS (SELECT 1 FROM originals WHERE document = id),
+                    (SELECT count(*) FROM pages WHERE document = id), 0)
+            FROM documents WHERE paper = ? ORDER BY {MAIN_ORDER}
+        """
+        return [Text(*row)._replace(is_main=bool(row[4])) for row in self._rows(sql, paper)]
 
     def document(self, number: int) -> Document:
         """A full text with its parts."""
@@ -148,15 +150,13 @@ class Documents:
 
     def section_tokens(self, number: int) -> list[int]:
         """The tokens of each section of a text."""
-        with self._pool.lend(*_READING) as connection:
-            sql = "SELECT tokens FROM sections WHERE document = ? ORDER BY place"
-            return [row[0] for row in connection.execute(sql, (number,))]
+        sql = "SELECT tokens FROM sections WHERE document = ? ORDER BY place"
+        return [row[0] for row in self._rows(sql, number)]
 
     def original(self, number: int) -> bytes | None:
         """The PDF of a text."""
-        with self._pool.lend(*_READING) as connection:
-            row = connection.execute("SELECT data FROM originals WHERE document = ?", (number,)).fetchone()
-            return None if row is None else bytes(row[0])
+        rows = self._rows("SELECT data FROM originals WHERE document = ?", number)
+        return bytes(rows[0][0]) if rows else None
 
     def cited(self, number: int, papers: ResolvedFilters) -> list[int | None]:
         """The paper of each entry of a text's bibliography; None for those that the library does not hold, or that do
@@ -166,8 +166,7 @@ class Documents:
             SELECT (SELECT p.id FROM papers AS p WHERE p.id = b.paper AND {condition})
             FROM bibliography b WHERE b.document = ? ORDER BY b.place
         """
-        with self._pool.lend(*_READING) as connection:
-            return [row[0] for row in connection.execute(sql, [*params, number])]
+        return [row[0] for row in self._rows(sql, *params, number)]
 
     # -- citation marks ---------------------------------------------------------------------------------
 
@@ -253,33 +252,25 @@ class Documents:
 
     def passages_of_text(self, number: int) -> list[tuple[int, int, int, int | None]]:
         """The numbers, offsets and sections of the indexed passages of a text, in its order."""
-        with self._pool.lend(*_READING) as connection:
-            sql = "SELECT id, start, end, section FROM passages WHERE document = ? ORDER BY id"
-            return connection.execute(sql, (number,)).fetchall()
+        return self._rows(
+            "SELECT id, start, end, section FROM passages WHERE document = ? ORDER BY id", number
+        )
 
     def passages_of(self, papers: Iterable[int]) -> frozenset[int]:
         """The numbers of the indexed passages of papers."""
-        with self._pool.lend(*_SEARCHING) as connection:
-            rows = connection.execute(
-                """
-                SELECT x.id FROM json_each(?) wanted JOIN documents d ON d.paper = wanted.value AND d.is_main
-                JOIN passages x ON x.document = d.id
-                """,
-                (json_list(papers),),
-            )
-            return frozenset(row[0] for row in rows)
+        sql = """
+            SELECT x.id FROM json_each(?) wanted JOIN documents d ON d.paper = wanted.value AND d.is_main
+            JOIN passages x ON x.document = d.id
+        """
+        return frozenset(row[0] for row in self._rows(sql, json_list(papers), limited=_SEARCHING))
 
     def papers_of(self, ids: Sequence[int]) -> dict[int, int]:
         """The paper of each of these passages."""
-        with self._pool.lend(*_SEARCHING) as connection:
-            rows = connection.execute(
-                """
-                SELECT x.id, d.paper FROM json_each(?) wanted JOIN passages x ON x.id = wanted.value
-                JOIN documents d ON d.id = x.document
-                """,
-                (json_list(ids),),
-            )
-            return dict(rows.fetchall())
+        sql = """
+            SELECT x.id, d.paper FROM json_each(?) wanted JOIN passages x ON x.id = wanted.value
+            JOIN documents d ON d.id = x.document
+        """
+        return dict(self._rows(sql, json_list(ids), limited=_SEARCHING))
 
     # -- words ------------------------------------------------------------------------------------------
 
@@ -305,8 +296,7 @@ class Documents:
     def frequencies(self, terms: Sequence[int], day: int | None) -> dict[int, int]:
         """Return how many passages have each term, as :meth:`.Catalog.document_frequencies`."""
         month = UNDATED if day is None else last_full_month(day)
-        with self._pool.lend(*_SEARCHING) as connection:
-            rows = connection.execute(OF_TERMS, (json_list([ANY_TERM, *terms]), month)).fetchall()
+        rows = self._rows(OF_TERMS, json_list([ANY_TERM, *terms]), month, limited=_SEARCHING)
         return {term: count for term, count in rows if count is not None}
 
 

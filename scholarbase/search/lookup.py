@@ -18,7 +18,7 @@ from scholarbase.models.author_requests import AuthorPapersBody
 from scholarbase.models.authors import is_author_id, no_author
 from scholarbase.models.checks import as_of_day, date_bounds, shown
 from scholarbase.models.limits import MAX_IDS
-from scholarbase.models.requests import FILTER_NAMES, EdgeBody, Filters
+from scholarbase.models.requests import EdgeBody, Filters
 from scholarbase.models.sets import PREFIX, is_set
 from scholarbase.models.status import EVERY_PAPER, STATUSES
 from scholarbase.search.cache import Cache
@@ -43,25 +43,6 @@ SHOWN_SETS: Final = 50
 MAX_AUTHOR_PAPERS: Final = MAX_IDS
 """The maximum number of papers, and of authors, that a filter by authors may stand for: that of ``within``."""
 _LAST_DAY: Final = 9999_12_31
-_CONVERTED: Final = frozenset(
-    (
-        "from_",
-        "to",
-        "as_of",
-        "status",
-        "author",
-        "category",
-        "venue",
-        "type",
-        "within",
-        "exclude",
-        "exclude_ids",
-    )
-)
-"""The fields of ``Filters`` that ``Lookup.filters`` converts."""
-_UNCHANGED: Final = tuple(name for name in FILTER_NAMES if name not in _CONVERTED)
-"""All others: fields of ``ResolvedFilters`` by their own names. One without such a field is an error on import."""
-ResolvedFilters(**{name: Filters.model_fields[name].default for name in _UNCHANGED})
 
 
 class Lookup:
@@ -121,7 +102,7 @@ class Lookup:
             within=within if by is None else by if within is None else within & by,
             sets=sets,
             exclude=excluded | self._matching_phrases(request.exclude, day),
-            **{name: getattr(request, name) for name in _UNCHANGED},
+            min_citations=request.min_citations,
         )
         warnings += unknown + of_categories + of_venues + of_types + self._values.numbers(filters)
         return (NO_FILTERS if filters == NO_FILTERS else filters), warnings
