@@ -167,7 +167,8 @@ class Requests:
         STAGES.set(stages)
         status = 0
         is_native = scope["path"].startswith(NATIVE)
-        inner: Scope = {**scope, "request_id": request_id, "logged_path": path, ARRIVED: time.monotonic()}
+        scope = {**scope, "request_id": request_id, "logged_path": path, ARRIVED: time.monotonic()}
+        inner = dict(scope)
         if scope["method"] == "HEAD":
             inner["method"] = "GET"
             inner["scholarbase.head"] = True
@@ -213,8 +214,8 @@ class Requests:
             await unexpected(request_id)(inner, receive, send_with_headers)
         finally:
             release()
-            inner["method"] = scope["method"]  # which may be HEAD
-            self._report(inner, status, start, stages, snapshot())
+            route, key = getattr(inner.get("route"), "path", "none"), getattr(inner.get(KEY), "id", "")
+            self._report(scope, status, start, stages, snapshot(), route=route, key=key)
 
     async def _respond(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Respond when it is the request's turn."""
@@ -227,18 +228,25 @@ class Requests:
         await app(scope, receive, send)
 
     def _report(
-        self, scope: Scope, status: int, start: float, stages: Sequence[Stage], snapshot: str
+        self,
+        scope: Scope,
+        status: int,
+        start: float,
+        stages: Sequence[Stage],
+        snapshot: str,
+        *,
+        route: str,
+        key: str,
     ) -> None:
         """Log, count and trace a request that has ended."""
         seconds = time.perf_counter() - start
         request_id = scope["request_id"]
-        key = f" key={scope[KEY].id}" if KEY in scope else ""
-        about = (scope["method"], scope["logged_path"], status, seconds * 1000, request_id, key)
+        by_key = f" key={key}" if key else ""
+        about = (scope["method"], scope["logged_path"], status, seconds * 1000, request_id, by_key)
         log.info("%s %s %d %.1f ms id=%s%s", *about)
         if self._slow_ms is not None and seconds * 1000 > self._slow_ms:
             _log_slow(scope, seconds, stages)
         method = scope["method"] if scope["method"] in _METHODS else "other"
-        route = getattr(scope.get("route"), "path", "none")
         self._count(method, route, status, seconds)
         if self._tracer is not None:
             self._tracer.send(
