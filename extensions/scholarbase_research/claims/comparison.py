@@ -1,7 +1,8 @@
 """Compares a claim with the sentences of a text: the nearest sentences, missing words, other numbers, and a verdict.
 
 A sentence's score is the share of the claim's words that it has, from 0 to 1, each word weighed by how few sentences of
-the text have it. Words are compared by their first seven letters, so that *inhibited* is *inhibiting*.
+the text have it. Words are compared without common endings and by their first seven letters: *inhibited* is
+*inhibitor*, *pushes* is *pushing*.
 """
 
 from __future__ import annotations
@@ -42,6 +43,8 @@ last sentence of the text against the first one."""
 _SCOPE: Final = 5
 """Words after a negation that it may be about."""
 _STEM: Final = 7
+_ENDING: Final = re.compile(r"(?<=\w{4})(?:ing|ed|es|e)$|(?<=\w{3})(?<![siu])s$")
+"""No part of *string*, *rate*, *loss*, *analysis* and *status*."""
 NUMBER: Final = re.compile(
     r"(?<![\w.,-])[-−]?\d+(?:,\d{3})*(?:[.·]\d+)?|(?<=[a-z(=<>~≈-])\d+(?:\.\d+)?(?=%|-fold)",
     re.ASCII,
@@ -52,7 +55,7 @@ _WORDS: Final = {
 }
 _NEGATION: Final = re.compile(
     r"\b(?:not|no|never|neither|nor|cannot|fail(?:s|ed)? to|lacks?|lacked|without|unable|absence of|rather than|"
-    r"unlikely|un(?:related|associated|changed|affected)|independent of)\b|n't\b",
+    r"unlikely|un(?:related|associated|changed|affected)|independent of|(?<=-)independent)\b|n't\b",
     re.IGNORECASE,
 )
 _THAN: Final = re.compile(r"\b(?:than|compared)\b", re.IGNORECASE)
@@ -127,7 +130,7 @@ def compare_claim(claim: str, parts: Iterable[tuple[int, str]], shown: int = SHO
     near = {value for sentence in best for value in _numbers(sentence.text).values()}
     missing_numbers = tuple(written for written, value in numbers.items() if value not in near)
     missing = tuple(word for stem, word in wanted.items() if stem not in everywhere)
-    label, reason = _judge(claim, best, missing_numbers)
+    label, reason = _judge(claim, wanted, best, missing_numbers)
     return Comparison(label, reason, best, missing, missing_numbers)
 
 
@@ -155,7 +158,7 @@ def content_stems(text: str) -> frozenset[str]:
 
 
 def _stem(word: str) -> str:
-    return word[:_STEM]
+    return _ENDING.sub("", word)[:_STEM]
 
 
 def _weights(wanted: Mapping[str, str], having: Sequence[frozenset[str]]) -> dict[str, float]:
@@ -186,9 +189,10 @@ def _numbers(text: str) -> dict[str, float]:
     return numbers
 
 
-def _direction(text: str) -> int:
-    """1 for words such as *increase*, -1 for *decrease*, 0 for none or both."""
-    return (_UP.search(text) is not None) - (_DOWN.search(text) is not None)
+def _direction(text: str) -> int | None:
+    """1 for words such as *increase*, -1 for *decrease*, 0 for both, None for neither."""
+    up, down = _UP.search(text), _DOWN.search(text)
+    return None if up is None and down is None else (up is not None) - (down is not None)
 
 
 def _is_negated(text: str, shared: Collection[str]) -> bool:
@@ -197,10 +201,12 @@ def _is_negated(text: str, shared: Collection[str]) -> bool:
     return sum(any(_stem(word) in shared for word in scope) for scope in following) % 2 == 1
 
 
-def _judge(claim: str, sentences: Sequence[Sentence], missing_numbers: Sequence[str]) -> tuple[Label, str]:
+def _judge(
+    claim: str, wanted: Mapping[str, str], sentences: Sequence[Sentence], missing_numbers: Sequence[str]
+) -> tuple[Label, str]:
     """The label of a claim, and why."""
     if not sentences or sentences[0].score < COMPARED:
-        return "not_found", "No sentence of the text says this. The claim may hold all the same."
+        return "not_found", "No sentence of the text has most of the claim's words. The claim may hold all the same."
     best = sentences[0]
     if missing_numbers:
         stated = _numbers(claim)
@@ -209,11 +215,7 @@ def _judge(claim: str, sentences: Sequence[Sentence], missing_numbers: Sequence[
         if others and best.score >= JUDGED:
             return "contradicts", f"The sentence has {', '.join(others[:5])}, and not {missing}."
         return "not_found", f"The nearest sentences do not have the number {missing}."
-    if (difference := _difference(claim, best)) is not None:
-        return difference
-    if best.score < 1 or _direction(claim) != _direction(best.text):
-        return "not_found", "A sentence is near the claim, but does not have all of its words."
-    return "supported", "A sentence has the words, the numbers and the direction of the claim."
+    return _difference(claim, best) or _support(claim, wanted, best)
 
 
 def _difference(claim: str, best: Sentence) -> tuple[Label, str] | None:
@@ -224,9 +226,19 @@ def _difference(claim: str, best: Sentence) -> tuple[Label, str] | None:
         return "not_found", "The claim compares two things, and the sentence does not."
     shared = content_stems(claim) & content_stems(best.text)
     negated = [_is_negated(text, shared) for text in (claim, best.text)]
-    opposite = _direction(claim) * _direction(best.text) < 0
+    opposite = {_direction(claim), _direction(best.text)} == {1, -1}
     if negated[0] != negated[1] and not opposite:
         return "contradicts", "One of the claim and the sentence is negated, and the other is not."
     if negated[0] == negated[1] and opposite:
         return "contradicts", "The claim and the sentence have opposite directions."
     return None
+
+
+def _support(claim: str, wanted: Mapping[str, str], best: Sentence) -> tuple[Label, str]:
+    """Whether a sentence with the claim's numbers, and no contradiction of it, says all of it."""
+    stems = content_stems(best.text)
+    if absent := [word for stem, word in wanted.items() if stem not in stems]:
+        return "not_found", f"The nearest sentence does not have these words of the claim: {', '.join(absent)}."
+    if _direction(claim) not in (None, _direction(best.text)):
+        return "not_found", "The claim and the sentence do not have the same direction, such as an increase."
+    return "supported", "A sentence has the words, the numbers and the direction of the claim."

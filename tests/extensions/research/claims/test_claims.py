@@ -21,7 +21,8 @@ from tests.fulltexts import ABSTRACT_ONLY, SORTING, SORTING_TEXT
 PAPER = "arXiv:hep-th/9301068"
 TEXT = (
     "BACKGROUND The role of statins is unknown. We found that statin treatment decreased mortality by 12% in 340 "
-    "patients. Treatment with aspirin was not associated with stroke."
+    "patients. Treatment with aspirin was not associated with stroke. It is an LDL-independent mechanism, and "
+    "dependent on ATP."
 )
 
 
@@ -36,6 +37,8 @@ TEXT = (
         ("Aspirin treatment was not associated with stroke.", "supported"),
         ("Vitamins prevent scurvy.", "not_found"),
         ("Statin treatment decreased mortality by 12·5 to 1.2·3%.", "contradicts"),
+        ("Treatments with aspirin are not associated with strokes.", "supported"),
+        ("It is an LDL-dependent mechanism.", "contradicts"),
     ],
 )
 def test_a_label_needs_a_sentence(claim: str, label: str) -> None:
@@ -47,6 +50,29 @@ def test_what_differs_is_named() -> None:
     assert (found.missing_numbers, found.missing_words) == (("21",), ("diabetic",))
     assert all(TEXT[one.start - 100 : one.end - 100] == one.text for one in found.sentences)
     assert found.sentences[0].text.startswith("We found")
+
+
+@pytest.mark.parametrize(
+    ("claim", "paper", "label", "reason"),
+    [
+        (
+            "GPT-3 is an autoregressive language model with 175 billion parameters.",
+            "arXiv:2005.14165",
+            "supported",
+            "A sentence has the words, the numbers and the direction of the claim.",
+        ),
+        (
+            "BERT pushes the GLUE benchmark to 80.4%.",
+            "arXiv:1810.04805",
+            "not_found",
+            "The nearest sentence does not have these words of the claim: bert.",
+        ),
+    ],
+)
+def test_the_reason_is_true(sample: Library, claim: str, paper: str, label: str, reason: str) -> None:
+    """The sentences also say *more*, and *pushing* of an *it*."""
+    found = check_claim(sample, claim, paper)
+    assert (found.label, found.reason, found.missing_words) == (label, reason, ())
 
 
 def test_overlapping_parts_are_one_text() -> None:
