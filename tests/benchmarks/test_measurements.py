@@ -37,9 +37,12 @@ def test_other_pages_have_no_measured_figures() -> None:
         assert not figures, f"docs/{path.name}: put {figures} into a result file, and link to measurements.md"
 
 
-def test_the_costs_of_the_readme_are_measured() -> None:
-    text = (ROOT / "README.md").read_text("utf-8").partition("## What it costs")[2].partition("\n## ")[0]
-    rows = re.findall(r"^\| (\w.*) \|$", text, re.M)
+def test_the_figures_of_the_readme_are_measured() -> None:
+    """The table of costs, and shares in its text. The page has the best of a column in bold."""
+    text, written = (path.read_text("utf-8").replace("**", "") for path in (ROOT / "README.md", PAGE))
+    rows = re.findall(r"^\| (\w.*) \|$", text.partition("## What it costs")[2].partition("\n## ")[0], re.M)
     assert len(rows) >= 5
-    written = PAGE.read_text("utf-8")
     assert all(f"| {row} |" in written for row in rows)
+    shares = re.findall(r"\b0\.\d{3,}\b", re.sub(r"```.*?```", "", text, flags=re.S))
+    assert shares
+    assert all(f"| {share} |" in written for share in shares), shares
