@@ -90,6 +90,18 @@ async def call(client: Client, name: str, arguments: dict[str, Any], **meta: Any
     return await client.call_tool(name, arguments, meta=prefixed or None)  # type: ignore[arg-type]
 
 
+def called(
+    where: str | StdioServerParameters, name: str, *arguments: dict[str, Any], **meta: Any
+) -> list[Any]:
+    """The responses of a tool to calls with each of these arguments."""
+
+    async def use(client: Client) -> list[Any]:
+        return [await call(client, name, one, **meta) for one in arguments]
+
+    responses: list[Any] = ask(where, use)
+    return responses
+
+
 @pytest.fixture(params=["http", "http, older protocol", pytest.param("stdio", marks=pytest.mark.slow)])
 def way(request: pytest.FixtureRequest, sample_library: Path) -> tuple[str | StdioServerParameters, str]:
     if request.param == "stdio":
@@ -212,31 +224,17 @@ def test_calls_of_a_session_are_recorded_and_limited(server: str) -> None:
 
 
 def test_an_invalid_session_name_is_a_tool_error(server: str) -> None:
-    async def use(client: Client) -> Any:
-        return await call(client, "search_papers", {"q": "strings"}, session="two words")
-
-    response = ask(server, use)
+    [response] = called(server, "search_papers", {"q": "strings"}, session="two words")
     assert response.is_error
     assert "'two words' is not a valid session name" in response.content[0].text
 
 
 @pytest.mark.slow
 def test_stdio_records_the_named_session(sample_library: Path, tmp_path: Path) -> None:
-    options = (
-        "--session",
-        "mine",
-        "--query",
-        "Which strings?",
-        "--as-of",
-        "1993-06",
-        "--sessions",
-        str(tmp_path),
-    )
-
-    async def use(client: Client) -> Any:
-        return await call(client, "search_papers", {"q": "strings", "limit": 3}, round=2)
-
-    response = ask(stdio("--library", str(sample_library), *options), use)
+    named = ("--session", "mine", "--sessions", str(tmp_path))
+    options = (*named, "--query", "Which strings?", "--as-of", "1993-06")
+    mine = stdio("--library", str(sample_library), *options)
+    [response] = called(mine, "search_papers", {"q": "strings", "limit": 3}, round=2)
     shown = run_cli("session", "show", "mine", "--sessions", tmp_path)
     [row] = [httpx.Response(200, content=line).json() for line in shown.stdout.splitlines()]
     assert row["ids"] == [hit["paper"]["id"] for hit in response.structured_content["results"]]
@@ -249,11 +247,10 @@ def test_stdio_records_the_named_session(sample_library: Path, tmp_path: Path) -
 
 @pytest.mark.slow
 def test_stdio_with_a_server(server: str) -> None:
-    async def use(client: Client) -> Any:
-        return await call(client, "search_papers", CALLS["search_papers"])
-
-    there = ask(stdio("--url", server, "--session", "from-afar"), use)
-    assert there.structured_content == ask(server, use).structured_content
+    search = CALLS["search_papers"]
+    [there] = called(stdio("--url", server, "--session", "from-afar"), "search_papers", search)
+    [here] = called(server, "search_papers", search)
+    assert there.structured_content == here.structured_content
     wait_recorded(server, "from-afar")
     assert len(httpx.get(f"{server}/v1/sessions/from-afar").text.splitlines()) == 1
 
@@ -307,14 +304,8 @@ def test_a_page_of_another_origin_is_rejected(server: str, sample: Library) -> N
 
 def test_an_offset_as_models_write_it_numbers_the_results(server: str) -> None:
     """An offset written as a text failed after the search, with an empty message."""
-
-    async def use(client: Client) -> list[Any]:
-        return [
-            await call(client, "search_papers", {"q": "strings", "limit": 1, key: value})
-            for key, value in OFFSETS
-        ]
-
-    for response in ask(server, use):
+    searches = [{"q": "strings", "limit": 1, key: value} for key, value in OFFSETS]
+    for response in called(server, "search_papers", *searches):
         assert not response.is_error
         assert "\n6. " in response.content[0].text
 
