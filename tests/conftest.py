@@ -40,7 +40,9 @@ from scholarbase.search.library import Library
 from scholarbase.settings import load_settings
 from tests import fulltexts
 from tests.encoders.servers import running
+from tests.encoders.tiny_bge_m3 import make_tiny_bge_m3
 from tests.forks import CLI, SERVERS, Fork, fork
+from tests.packages import need
 
 # A fifth of the processor time of importing all tests. Enabled again in pytest_collection_modifyitems.
 gc.disable()
@@ -65,7 +67,7 @@ WHOLE = ("extensions", "docker", "examples", "release", "torture", "website")
 collect_ignore = [] if HAS_EXTENSIONS else list(WHOLE)
 
 
-MODELS = {"minilm", "tiny_bge_m3", "tiny_bge_m3_folder", "bge_m3_folder", "cross_encoder_folder"}
+MODELS = {"minilm", "tiny_bge_m3", "tiny_bge_m3_folder", "cross_encoder_folder"}
 """Fixtures that load torch, which takes a process five seconds of CPU time. Their tests have the mark ``slow``."""
 MODEL_NAMES = re.compile(
     r"minilm(_\w+)?: |cross_encoder|BgeM3|SentenceTransformersE|(from |skip..)sentence_transformers|--encoder \{\}"
@@ -171,6 +173,12 @@ def shared_data() -> Path:
     if not SHARED.is_dir():
         pytest.skip("needs the shared data beside the checkout")
     return SHARED
+
+
+@pytest.fixture(scope="session")
+def tiny_bge_m3_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    need("FlagEmbedding")
+    return make_tiny_bge_m3(tmp_path_factory.mktemp("models") / "tiny-bge-m3")
 
 
 @pytest.fixture(scope="session")

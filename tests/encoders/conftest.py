@@ -9,14 +9,6 @@ from scholarbase.encoders.bge_m3 import BgeM3Encoder
 from scholarbase.encoders.service import create_service
 from scholarbase.models.encoders import PACKAGED
 from tests.encoders.servers import running
-from tests.encoders.tiny_bge_m3 import make_tiny_bge_m3
-from tests.packages import need
-
-
-@pytest.fixture(scope="session")
-def tiny_bge_m3_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    need("FlagEmbedding")
-    return make_tiny_bge_m3(tmp_path_factory.mktemp("models") / "tiny-bge-m3")
 
 
 @pytest.fixture(scope="session")

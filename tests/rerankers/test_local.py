@@ -33,8 +33,8 @@ def cross_encoder(cross_encoder_folder: Path) -> Iterator[CrossEncoderReranker]:
 
 
 @pytest.fixture(scope="module")
-def colbert(bge_m3_folder: Path) -> Iterator[BgeM3Reranker]:
-    reranker = BgeM3Reranker(bge_m3_folder, device="cpu")
+def colbert(tiny_bge_m3_folder: Path) -> Iterator[BgeM3Reranker]:
+    reranker = BgeM3Reranker(tiny_bge_m3_folder, device="cpu")
     yield reranker
     reranker.close()
 
@@ -53,10 +53,10 @@ def test_scores_are_those_of_the_cross_encoder(
 
 
 @pytest.mark.slow
-def test_scores_are_those_of_flag_embedding(colbert: BgeM3Reranker, bge_m3_folder: Path) -> None:
+def test_scores_are_those_of_flag_embedding(colbert: BgeM3Reranker, tiny_bge_m3_folder: Path) -> None:
     from FlagEmbedding import BGEM3FlagModel
 
-    model = BGEM3FlagModel(str(bge_m3_folder), devices="cpu", use_fp16=False)
+    model = BGEM3FlagModel(str(tiny_bge_m3_folder), devices="cpu", use_fp16=False)
     query, *texts = model.encode([QUERY, *TEXTS], return_colbert_vecs=True, max_length=MAX_POSITIONS - 2)[
         "colbert_vecs"
     ]

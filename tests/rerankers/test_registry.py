@@ -15,8 +15,8 @@ from scholarbase.settings import load_settings
 
 
 @pytest.mark.slow
-def test_the_kind_is_that_of_the_folder(cross_encoder_folder: Path, bge_m3_folder: Path) -> None:
-    for folder, kind in ((cross_encoder_folder, CrossEncoderReranker), (bge_m3_folder, BgeM3Reranker)):
+def test_the_kind_is_that_of_the_folder(cross_encoder_folder: Path, tiny_bge_m3_folder: Path) -> None:
+    for folder, kind in ((cross_encoder_folder, CrossEncoderReranker), (tiny_bge_m3_folder, BgeM3Reranker)):
         reranker = open_reranker("tiny", str(folder), device="cpu")
         assert isinstance(reranker, kind)
         reranker.close()

@@ -316,20 +316,17 @@ def test_invalid_requests_are_refused_by_the_budget_too(url: str) -> None:
 
 
 def test_invalid_headers_are_refused(url: str) -> None:
+    """More of them are in ``tests/api/test_bad_input.py``."""
     for headers, said in (
         ([("X-ScholarBase-Session", "a"), ("X-ScholarBase-Session", "b")], "occurs 2 times"),
         ([("X-ScholarBase-Session", "a"), ("X-ScholarBase-Parent", "9" * 5000)], "parent is '999"),
         ([("X-ScholarBase-Session", "..")], "is not a valid session name"),
-        ([("X-ScholarBase-Session", "no name!")], "is not a valid session name"),
-        ([("X-ScholarBase-Parent", "1")], "A parent needs a session"),
     ):
         answer = send("GET", f"{url}/v1/search", params={"q": QUESTION}, headers=headers)
         assert answer.status_code == 400, answer.text
         assert said in answer.json()["detail"]
     head = send("HEAD", f"{url}/v1/search", params={"q": "x"}, headers={"X-ScholarBase-Session": "a"})
     assert head.status_code == 400
-    seen = send("GET", f"{url}/v1/search", params={"q": "a", "exclude_seen": True})
-    assert (seen.status_code, "exclude_seen requires a session" in seen.json()["detail"]) == (400, True)
 
 
 def test_a_parent_that_is_not_an_earlier_call_is_refused(url: str) -> None:
@@ -348,9 +345,7 @@ def test_a_sessions_date_holds_for_each_of_its_calls(url: str) -> None:
     assert ids(agent.search(limit=50)) == ids(free.search(limit=50, as_of="1995-06"))
     assert ids(agent.search(limit=50, as_of="1993-06")) == ids(free.search(limit=50, as_of="1993-06"))
     assert agent.search(as_of="1995-06-30").status_code == 200
-    later = agent.search(as_of="1995-07")
-    assert later.status_code == 400
-    assert "'1995-07' is later than '1995-06'" in later.json()["detail"]
+    assert agent.search(as_of="1995-07").status_code == 400
     assert ids(agent.expand(SEED)) == ids(free.expand(SEED, as_of="1995-06"))
     assert agent.send("GET", f"/v1/papers/{SEED}").json()["citation_count"] is None
     checked = agent.send("POST", "/v1/tools/check_references", json={"references": "arXiv:hep-th/9803001"})
