@@ -70,11 +70,11 @@ def serve(path: Path, settings: Settings, *, on_ready: Callable[[str], None] | N
     before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)}
     listeners = listen_together(settings.host, settings.port, settings.workers)
     try:
+        of_workers = session_folder(settings, path)
         # Until the workers start. A terminal that closes does not stop a server.
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, signal.default_int_handler)
         with (
-            session_folder(settings, path) as of_workers,
             _runtime_folder(settings) as runtime,
             shared_encoder(folder, manifest, settings, runtime) as encoder,
             sharing_responses(settings, runtime),
@@ -185,40 +185,34 @@ class _Server(Workers):
             self.respawned_wrks.clear()  # Granian would stop the server if a new worker is killed within seconds
 
 
-@contextmanager
-def session_folder(settings: Settings, library: Path) -> Iterator[Settings]:
-    """The settings, with a folder of its own for the sessions if they name none and a running server of another library
-    records in the default folder: servers of two libraries do not write into one trajectory. The default folder stays
-    this library's until the block ends, by flock(2)."""
-    if settings.sessions is not None:
-        yield settings
-        return
-    folder, name = state_folder(), str(library.absolute())
+def session_folder(settings: Settings, library: Path) -> Settings:
+    """The settings, with a folder of its own for the sessions if they name none and the default folder is that of
+    another library: it belongs to the library that was served with it first, whether its server runs or not. So servers
+    of two libraries do not write into one trajectory, and each finds its sessions again.
+    """
+    if (settings.sessions or "").strip():
+        return settings
+    folder = state_folder()
+    # A link such as current is not followed: it stays the same library.
+    name = os.fsencode(library.parent.resolve() / library.name)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        lock = (folder / "served-library").open("a+")
+        with (folder / "served-library").open("a+b") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            file.seek(0)
+            owner = file.read()
+            if not owner:
+                file.write(name)
     except OSError:  # the sessions say so where they are needed
-        yield settings
-        return
-    with lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            lock.truncate(0)
-            lock.write(name)
-            lock.flush()
-        except BlockingIOError:
-            lock.seek(0)
-            if (other := lock.read()) != name:
-                digest = hashlib.sha256(name.encode()).hexdigest()[:8]
-                own_folder = folder / f"{library.name}-{digest}"
-                log.info(
-                    "The server of %s records sessions in %s, so this one records them in %s: set "
-                    "SCHOLARBASE_SESSIONS to choose the folder.", other, folder, own_folder,
-                )  # fmt: skip
-                yield settings.model_copy(update={"sessions": str(own_folder)})
-                return
-        fcntl.flock(lock, fcntl.LOCK_SH)  # servers of one library share the folder
-        yield settings
+        return settings
+    if owner in (b"", name):
+        return settings
+    own_folder = folder / f"{library.name}-{hashlib.sha256(name).hexdigest()[:8]}"
+    log.info(
+        "The sessions in %s are those of %s, so this server records its own in %s: set SCHOLARBASE_SESSIONS to choose "
+        "the folder.", folder, os.fsdecode(owner), own_folder,
+    )  # fmt: skip
+    return settings.model_copy(update={"sessions": str(own_folder)})
 
 
 @contextmanager
