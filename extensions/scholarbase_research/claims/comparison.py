@@ -206,7 +206,7 @@ def _judge(
 ) -> tuple[Label, str]:
     """The label of a claim, and why."""
     if not sentences or sentences[0].score < COMPARED:
-        return "not_found", "No sentence of the text has most of the claim's words. The claim may hold all the same."
+        return "not_found", "No sentence has most of the claim's words. The claim may hold all the same."
     best = sentences[0]
     if missing_numbers:
         stated = _numbers(claim)
@@ -238,7 +238,7 @@ def _support(claim: str, wanted: Mapping[str, str], best: Sentence) -> tuple[Lab
     """Whether a sentence with the claim's numbers, and no contradiction of it, says all of it."""
     stems = content_stems(best.text)
     if absent := [word for stem, word in wanted.items() if stem not in stems]:
-        return "not_found", f"The nearest sentence does not have these words of the claim: {', '.join(absent)}."
+        return "not_found", f"The nearest sentence does not have these words: {', '.join(absent)}."
     if _direction(claim) not in (None, _direction(best.text)):
         return "not_found", "The claim and the sentence do not have the same direction, such as an increase."
     return "supported", "A sentence has the words, the numbers and the direction of the claim."

@@ -25,6 +25,10 @@ _FAILING: Final = (
     "retracted", "withdrawn", "near", "other_version", "not_in_snapshot", "no_entry", "unreadable", "contradicts",
     "not_found",
 )  # fmt: skip
+_SUSPECT: Final = frozenset({
+    "retracted", "withdrawn", "near", "not_in_snapshot", "no_entry", "unreadable", "contradicts",
+})  # fmt: skip
+"""Statuses and labels that are listed at the end. Most claims that are not found are right."""
 _NAMED: Final = re.compile(
     r"\\(?:bibliography|addbibresource)\s*(?:\[[^\]]*\])?\{([^{}]+)\}|^bibliography:[ \t]*[\"']?([^\s\"'\[]+)",
     re.M,
@@ -87,8 +91,8 @@ def check_draft(
     if as_json:
         print_json(content)
     else:
-        texts = map("\n".join, (*map(_lines, content["citations"]), _totals(content)))
-        click.echo(printable("\n\n".join(texts)))
+        texts = map("\n".join, (*map(_lines, content["citations"]), _totals(content), _suspects(content)))
+        click.echo(printable("\n\n".join(text for text in texts if text)))
     counts = {**content["references"], **content["claims"]}
     if any(counts.get(name) for name in failing):
         sys.exit(FAILED)
@@ -119,6 +123,8 @@ def _lines(citation: Mapping[str, Any]) -> Iterator[str]:
         yield f"   Paper: {title} ({name}), nearness {citation['nearness']:.2f}"
     if citation["reference"] != "held":
         yield f"   {citation['reference_reason']}"
+    for difference in citation.get("differences", ()):
+        yield f"   {difference['field']}: {difference['reference']} (library: {difference['library']})"
     if (other := citation.get("said_by")) is not None:
         yield f"   These words are in {other['id']}, {other['title']}: {other['sentence']}"
 
@@ -127,6 +133,20 @@ def _totals(content: Mapping[str, Any]) -> Iterator[str]:
     for name in ("references", "claims"):
         counts = (f"{count:,} {_words(value)}" for value, count in content[name].items())
         yield f"{name.capitalize()}: {', '.join(counts)}."
+
+
+def _suspects(content: Mapping[str, Any]) -> Iterator[str]:
+    """A heading and a line for each citation that is probably wrong; none without one."""
+    lines = []
+    for citation in content["citations"]:
+        found = [_words(citation[name]) for name in ("reference", "label") if citation[name] in _SUSPECT]
+        if (other := citation.get("said_by")) is not None:
+            found.append(f"its words are in {other['id']}")
+        if found:
+            lines.append(f"   line {citation['line']}, {citation['key']}: {', '.join(found)}")
+    if lines:
+        yield "Check these first:"
+        yield from lines
 
 
 def _words(name: str) -> str:

@@ -65,7 +65,7 @@ def test_what_differs_is_named() -> None:
             "BERT pushes the GLUE benchmark to 80.4%.",
             "arXiv:1810.04805",
             "not_found",
-            "The nearest sentence does not have these words of the claim: bert.",
+            "The nearest sentence does not have these words: bert.",
         ),
     ],
 )

@@ -134,6 +134,14 @@ def test_http_mcp_tools_client_and_command_give_the_same(
     assert failed.returncode == 1
     assert ", falk: contradicts, held\n" in failed.stdout
     assert "References: 17 held, 1 not in snapshot, 1 other version, 1 retracted." in failed.stdout
+    assert "\n   year: 1994 (library: 1993)\n" in failed.stdout
+    suspects = failed.stdout.partition("\n\nCheck these first:\n")[2].splitlines()
+    assert sorted(line.partition(", ")[2] for line in suspects) == [
+        "braaten: retracted",
+        "falk: contradicts",
+        "jaffe: its words are in arXiv:hep-ph/9305208",
+        "larsen: not in snapshot",
+    ]
 
 
 def test_a_short_response_says_what_is_left_out(library: Library) -> None:
