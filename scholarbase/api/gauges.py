@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from prometheus_client import CollectorRegistry, Gauge
+from prometheus_client import CollectorRegistry, Counter, Gauge
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily, Metric
 from prometheus_client.registry import Collector
 
@@ -37,6 +37,11 @@ class ServerGauges(Collector):
             registry=registry,
             multiprocess_mode="livesum",
         )
+        self.unrecorded = Counter(
+            "scholarbase_unrecorded_calls",
+            "Calls of sessions that were not recorded when their response was sent.",
+            registry=registry,
+        )
         self.workers: Callable[[], Iterable[int]] = lambda: [os.getpid()]
         """The process ids of the workers."""
         self.restarts: Callable[[], int] = lambda: 0
@@ -62,6 +67,10 @@ class ServerGauges(Collector):
             "scholarbase_worker_restarts", "Workers that ended and were replaced.", self.restarts()
         )
         if self._sessions is not None and self._sessions.is_local:
+            file = Path(self._sessions.name)
+            write_ahead_log = file.with_name(f"{file.name}-wal")
             with suppress(OSError):  # no session was recorded yet
-                size = Path(self._sessions.name).stat().st_size
-                yield GaugeMetricFamily("scholarbase_sessions_bytes", "The file of recorded sessions.", size)
+                size = file.stat().st_size
+                if write_ahead_log.exists():
+                    size += write_ahead_log.stat().st_size
+                yield GaugeMetricFamily("scholarbase_sessions_bytes", "The files of recorded sessions.", size)

@@ -92,6 +92,7 @@ async def start_recording(
         parent=parent,
         round=turn,
         key=key,
+        on_unwritten=state.gauges.unrecorded.inc,
     )
 
 
@@ -100,7 +101,8 @@ async def record(
 ) -> dict[str, str]:
     """Record the calls of a response; its headers about them."""
     returned = list(zip(calls, response.returned, strict=True))
-    headers = _call_header(await _written(recording.record(returned), recording.write_seconds))
+    written = await _written(recording, recording.record(returned), recording.write_seconds)
+    headers = _call_header(written)
     if response.remaining:
         headers[BUDGET] = ", ".join(f"{name}={left}" for name, left in response.remaining.items())
     return headers
@@ -123,18 +125,19 @@ async def record_failure(
         error = invalid_request(error)
     elif not isinstance(error, ScholarBaseError) and getattr(error, "detail", None):
         error = InvalidRequest(str(error.detail))  # type: ignore[attr-defined]
-    await _written(recording.record_failure(arguments, error), WRITE_SECONDS)
+    await _written(recording, recording.record_failure(arguments, error), WRITE_SECONDS)
     return refusal
 
 
-async def _written(calls: Future[list[int]], seconds: float) -> list[int]:
+async def _written(recording: Recording, calls: Future[list[int]], seconds: float) -> list[int]:
     """The numbers of calls that are being written; none where that takes longer than a response may wait."""
     try:
         return await wait_for(calls, seconds)
     except ScholarBaseError as error:
-        log.warning("A call is not recorded yet: %s", error)
+        log.debug("A call is not recorded yet: %s", error)  # the writer logs it once a minute
     except Exception as error:
         log.error("A call cannot be recorded: %s", error, exc_info=True)
+    recording.on_unwritten()
     return []
 
 

@@ -33,12 +33,13 @@ from scholarbase.api.response_sharing import sharing_responses
 from scholarbase.api.runtime import POLL_SECONDS, STARTING, Runtime, Target
 from scholarbase.api.swapping import Swaps
 from scholarbase.asgi import Workers, options
-from scholarbase.errors import LibraryError
+from scholarbase.errors import LibraryError, StorageError
 from scholarbase.files import storage_errors
 from scholarbase.http import listen_together
 from scholarbase.manifest import read_manifest
 from scholarbase.search.opening import check_files
 from scholarbase.search.snapshots import locate
+from scholarbase.sessions.sqlite import check_writable
 from scholarbase.settings import Settings, state_folder
 
 log = logging.getLogger("scholarbase.api")
@@ -60,7 +61,8 @@ def serve(path: Path, settings: Settings, *, on_ready: Callable[[str], None] | N
         LibraryError, EncoderError, VectorIndexError: the library cannot be served, or was changed.
         InvalidRequest: the settings are unsafe or allow no requests (:func:`check_access`).
         AddressError: the port is in use, or the address does not belong to this machine.
-        StorageError: the folder for the workers' files is missing or not writable.
+        StorageError: the folder for the workers' files, or that of the sessions that the settings name, is missing or
+            not writable.
     """
     check_access(settings)
     folder = locate(path)
@@ -71,6 +73,7 @@ def serve(path: Path, settings: Settings, *, on_ready: Callable[[str], None] | N
     listeners = listen_together(settings.host, settings.port, settings.workers)
     try:
         of_workers = session_folder(settings, path)
+        check_sessions(of_workers, is_named=bool(settings.sessions))
         # Until the workers start. A terminal that closes does not stop a server.
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -213,6 +216,23 @@ def session_folder(settings: Settings, library: Path) -> Settings:
         "the folder.", folder, os.fsdecode(owner), own_folder,
     )  # fmt: skip
     return settings.model_copy(update={"sessions": str(own_folder)})
+
+
+def check_sessions(settings: Settings, *, is_named: bool) -> None:
+    """Check that sessions can be written to their folder, and log a warning if they cannot. A database may come later.
+
+    Raises:
+        StorageError: they cannot, and the caller's settings name the folder.
+    """
+    location = settings.sessions_location
+    if not isinstance(location, Path):
+        return
+    try:
+        check_writable(location)
+    except StorageError as error:
+        if is_named:
+            raise
+        log.warning("No sessions are recorded: %s", error)
 
 
 @contextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import time as clock
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
@@ -174,6 +174,8 @@ class Recording(SessionCall):
     key: str | None = None
     has_request: bool = False
     is_recorded: bool = False
+    on_unwritten: Callable[[], object] = lambda: None
+    """Called where a response does not wait longer for its call to be written."""
     began: float = field(default_factory=clock.perf_counter)
     time: str = field(default_factory=now)
 

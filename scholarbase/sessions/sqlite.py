@@ -48,6 +48,8 @@ _READING: Final = ("Reading sessions", "read fewer calls, or retry later")
 """Activity and advice for the error at the time limit."""
 READ_SECONDS: Final = 0.1
 """How long reading waits for a process that locks the file even for readers, since it may block an event loop."""
+CHECK_SECONDS: Final = 2.0
+"""How long a check waits for other processes."""
 IDLE_CONNECTIONS: Final = 4
 """Connections for reading that are kept."""
 
@@ -219,6 +221,23 @@ class SqliteStorage:
         self._disconnect()
         while self._idle:
             self._idle.pop()[1].close()
+
+
+def check_writable(folder: Path) -> None:
+    """Write to the file of a folder, which is created where it is missing.
+
+    Raises:
+        StorageError: it cannot be written.
+    """
+    storage = SqliteStorage(folder)
+    try:
+        with storage.transaction((), CHECK_SECONDS):
+            pass
+        storage.checkpoint()
+    except storage.errors as error:
+        raise storage.error(error) from error
+    finally:
+        storage.close()
 
 
 def _identity(path: Path) -> _File | None:

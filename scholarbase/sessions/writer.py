@@ -29,6 +29,8 @@ LOCK_SECONDS: Final = 2.0
 RETRY_SECONDS: Final = 1.0
 CLOSE_SECONDS: Final = 5.0
 """How long a closed writer keeps trying to write the calls that wait."""
+LOG_SECONDS: Final = 60.0
+"""The shortest time between two log lines that say that the database cannot be written."""
 SWEEP_SECONDS: Final = 3600.0
 CHECKPOINT_OPERATIONS: Final = 1000
 """Operations after which the thread makes a checkpoint. That waits for the disk, so no caller's thread does it."""
@@ -112,6 +114,8 @@ class Writer:
         self._thread: threading.Thread | None = None
         self._error: Exception | None = None
         """Why the last transaction failed, until it is time to retry."""
+        self._log_at = 0.0
+        """When a further error may be logged."""
         self._unchecked = 0
         """Operations since the last checkpoint."""
 
@@ -213,7 +217,9 @@ class Writer:
                     self._storage.checkpoint()
                 self._error = None
             except self._storage.errors as error:
-                log.error("Sessions cannot be written: %s", self._storage.error(error))
+                if time.monotonic() >= self._log_at:
+                    self._log_at = time.monotonic() + LOG_SECONDS
+                    log.error("Sessions cannot be written: %s", self._storage.error(error))
                 with self._lock:
                     self._error = error
                     failed = [operation for operation in self._waiting if operation.recorded is None]

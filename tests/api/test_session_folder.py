@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from scholarbase.api.server import session_folder
+from scholarbase.api.server import check_sessions, session_folder
+from scholarbase.errors import StorageError
 from scholarbase.settings import load_settings
 
 
@@ -24,3 +25,16 @@ def test_each_library_finds_its_sessions_again_whichever_server_starts_first(
     assert session_folder(settings, tmp_path / "a").sessions_location == default
     named = load_settings(sessions=str(tmp_path / "named"))
     assert session_folder(named, Path("b")).sessions_location == tmp_path / "named"
+
+
+def test_a_server_says_at_its_start_that_it_cannot_record_sessions(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    in_the_way = tmp_path / "sessions"
+    in_the_way.write_text("a file")
+    with pytest.raises(StorageError, match="set SCHOLARBASE_SESSIONS to another folder"):
+        check_sessions(load_settings(sessions=str(in_the_way)), is_named=True)
+    check_sessions(load_settings(sessions=str(in_the_way)), is_named=False)
+    assert "No sessions are recorded" in caplog.text
+    in_the_way.unlink()
+    check_sessions(load_settings(sessions=str(in_the_way)), is_named=True)
