@@ -73,7 +73,7 @@ RERANKED: Final[dict[str, dict[str, Any]]] = {
 }
 """By name of a row: arguments of a search with the reranker."""
 RULES: Final[dict[str, tuple[Any, str, Any]]] = {
-    "no first papers": (legs, "FEEDBACK_WEIGHT", 0.0),
+    "no first papers": (legs, "DENSE_FEEDBACK_WEIGHT", 0.0),
     "no rule for results that stand out": (fusion, "STANDOUT", math.inf),
     "equal weights": (fusion, "WEIGHTS", (0.5, 0.5)),
     "from 1,000 results of each leg": (plan, "FIRST", 1000),

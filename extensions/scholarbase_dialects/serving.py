@@ -157,7 +157,7 @@ async def _respond(operation: Operation, prefix: str, request: Request) -> HttpR
     admission, papers = request.app.state.admission, operation.papers
     if not isinstance(papers, int):
         papers = papers(asked)
-    seed = library_of(request).seed
+    seed = library_of(request).response_fingerprint
 
     def key(asked: DialectRequest) -> bytes:
         route = prefix, operation.method, operation.path

@@ -63,8 +63,8 @@ KEY: Final = "scholarbase.key"
 ARRIVED: Final = "scholarbase.arrived"
 """The key of a request's scope that holds when it arrived with its whole body, in seconds of ``time.monotonic``: then
 its time limit begins."""
-SLOT: Final = "scholarbase.slot"
-"""The key of the scope of a request whose response takes room for papers."""
+CLIENT: Final = "scholarbase.client"
+"""The key of a request's scope that holds its :class:`_Client` while the response takes room for papers."""
 TRIM_SECONDS: Final = 10.0
 """How long after large responses free memory is returned to the system."""
 _DISCONNECTED: Final = "The request was cancelled, because the client disconnected."
@@ -411,7 +411,7 @@ class Admission:
             if papers > FEW_PAPERS and not self._papers.take(papers):
                 waiting = self._papers.wait(papers, until, (client.name, True))
                 await client.unless_gone(waiting, partial(self._papers.release, papers))
-            http.scope[SLOT] = client
+            http.scope[CLIENT] = client
             yield
         finally:
             client.forget()
@@ -470,7 +470,7 @@ class Admission:
         self, work: Callable[[], T], http: Request, seconds: float, until: float, *, quick: bool
     ) -> T:
         """Wait for a thread, and run work in it."""
-        client: _Client = http.scope[SLOT]
+        client: _Client = http.scope[CLIENT]
         caller = (client.name, quick)
         queued = perf_counter()
         if not self._turns.take(1, caller):
@@ -589,7 +589,7 @@ def _arrival(http: Request) -> float:
 
 def release(http: Request) -> None:
     """Release what a request holds."""
-    client: _Client | None = http.scope.pop(SLOT, None)
+    client: _Client | None = http.scope.pop(CLIENT, None)
     if client is not None:
         client.release()
 

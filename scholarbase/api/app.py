@@ -151,6 +151,7 @@ def create_app(
     app.state.extension_routes = ExtensionRoutes(app.router.routes, alone)
     problems.install(app)
     app.openapi = lambda: openapi.document(app)  # type: ignore[method-assign]
+    # A request passes these from the last to the first: limits, access, compression, the library that serves it.
     app.add_middleware(Holding, libraries=libraries)
     app.add_middleware(GZipMiddleware, minimum_size=_PACKET, compresslevel=COMPRESSION)
     guard.install(app, settings)

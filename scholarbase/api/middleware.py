@@ -22,7 +22,7 @@ from starlette.requests import ClientDisconnect, HTTPConnection
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from scholarbase.api.admission import ARRIVED, KEY, SLOT, Caller, Capacity, name_of
+from scholarbase.api.admission import ARRIVED, CLIENT, KEY, Caller, Capacity, name_of
 from scholarbase.api.holding import LIBRARY, SNAPSHOT_KEY, Libraries
 from scholarbase.api.paths import NATIVE, OPEN_PATHS, TOOLS_PATH, is_below
 from scholarbase.api.problems import rejection, unexpected
@@ -197,7 +197,7 @@ class Requests:
             await send(message)
 
         def release() -> None:
-            if (client := inner.pop(SLOT, None)) is not None:
+            if (client := inner.pop(CLIENT, None)) is not None:
                 client.release()
 
         try:

@@ -135,7 +135,7 @@ class Call:
         headers = None
         if recording is not None:
             headers = await record(recording, [response.arguments(item) for item in arguments], response)
-        media_type = _MEDIA_TYPES[response.form] if self._is_changed(request) else self.media_type
+        media_type = _MEDIA_TYPES[response.form] if self._needs_formatting(request) else self.media_type
         return await large_response(http, response.body, media_type, headers)
 
     async def make_response(
@@ -148,8 +148,8 @@ class Call:
         or on time, run anew. Raises as :meth:`respond`.
         """
         scope, values = http.scope, vars(request)
-        has_budget = values.get("rerank") and (values["rerank_ms"] or library.settings.rerank_ms)
-        if values.get("partial") or has_budget:
+        has_rerank_limit = values.get("rerank") and (values["rerank_ms"] or library.settings.rerank_ms)
+        if values.get("partial") or has_rerank_limit:
             scope[PARTIAL] = True
         seen = _excludes_seen(request)
         depends = seen or PARTIAL in scope or not self.is_cached
@@ -165,7 +165,7 @@ class Call:
             request = apply_session(library, request, recording)
         # A path leads to one call, or to that of a tool.
         parts = (scope["method"], scope["path"], self.tool and self.tool.name, type(request).__qualname__)
-        key = key_of(library.seed, *parts, request=vars(request))
+        key = key_of(library.response_fingerprint, *parts, request=vars(request))
         response: CallResponse = await http.app.state.responses.get(
             key, lambda: self._execute(http, library, request, lambda: self._respond(library, request, None))
         )
@@ -175,7 +175,7 @@ class Call:
 
     def _respond(self, library: Library, request: Any, recording: Recording | None) -> CallResponse:
         """Run a call. The papers of a response that is encoded as it is are not read."""
-        if recording is None and not self._is_changed(request) and not _excludes_seen(request):
+        if recording is None and not self._needs_formatting(request) and not _excludes_seen(request):
             return CallResponse({}, _json(self.run(library, request)), "json", ())
 
         def as_dict(changed: Any) -> dict[str, Any]:
@@ -206,7 +206,7 @@ class Call:
         )
         return result
 
-    def _is_changed(self, request: Any) -> bool:
+    def _needs_formatting(self, request: Any) -> bool:
         """Whether the response is not the JSON of what the call returns."""
         options = vars(request)
         return (
@@ -413,7 +413,7 @@ class NativeRoute(APIRoute):
         call, tool_of, has_tag = self._call, self._tool_of, self._has_tag
         run_endpoint = super().get_route_handler()
 
-        async def respond_without_session(http: HttpRequest) -> HttpResponse:
+        async def run_route(http: HttpRequest) -> HttpResponse:
             values = _url_values(http, names, repeated)
             if call is None:
                 await _parse_large_body(http)
@@ -426,15 +426,15 @@ class NativeRoute(APIRoute):
             scope = http.scope
             if names_session(scope["headers"]):
                 tool = None if tool_of is None else tool_of(http)
-                return await respond_in_session(http, tool, respond_without_session)
+                return await respond_in_session(http, tool, run_route)
             if not has_tag or scope["method"] != "GET":
-                return await respond_without_session(http)
+                return await run_route(http)
             path = scope.get("raw_path") or scope["path"].encode()
-            tag = _entity_tag(scope[LIBRARY].seed, path, scope["query_string"])
+            tag = _entity_tag(scope[LIBRARY].response_fingerprint, path, scope["query_string"])
             cache: str = http.app.state.cache_control
             if _is_current(tag, scope["headers"]):
                 return HttpResponse(status_code=304, headers={"ETag": tag.decode(), "Cache-Control": cache})
-            response = await respond_without_session(http)
+            response = await run_route(http)
             if response.status_code == 200 and PARTIAL not in scope:
                 response.raw_headers += [(b"etag", tag), (b"cache-control", cache.encode())]
             return response
@@ -443,7 +443,7 @@ class NativeRoute(APIRoute):
 
 
 def _entity_tag(seed: bytes, path: bytes, query: bytes) -> bytes:
-    """The entity tag of a URL; ``seed`` is :attr:`.Library.seed`."""
+    """The entity tag of a URL; ``seed`` is :attr:`.Library.response_fingerprint`."""
     digest = blake2b(path + b"?" + query, digest_size=_TAG_BYTES, key=seed).hexdigest()
     return b'W/"%s"' % digest.encode()
 
@@ -569,11 +569,9 @@ async def reserve(recording: Recording, seen: bool = False) -> None:
     Raises:
         BudgetExhausted: a limit of the session is reached.
     """
-    if not recording.needs_budget(seen):
-        return
-    if seen or recording.session.limits:
+    if recording.depends_on_calls(seen):
         recording.budget = await wait_for(recording.reserve(seen))
-        return
-    # Only the check of the parent needs it, so a slow disk is no reason to fail.
-    with suppress(StorageError):
-        recording.budget = await wait_for(recording.reserve(seen), WRITE_SECONDS)
+    elif recording.parent is not None:
+        # Only the check of the parent needs it, so a slow disk is no reason to fail.
+        with suppress(StorageError):
+            recording.budget = await wait_for(recording.reserve(seen), WRITE_SECONDS)

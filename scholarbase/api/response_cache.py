@@ -126,7 +126,7 @@ def key_of(seed: bytes, *parts: Hashable, request: object) -> bytes:
     """The key of a response, the same in all workers of a server.
 
     Args:
-        seed: :attr:`.Library.seed`.
+        seed: :attr:`.Library.response_fingerprint`.
         parts: what runs the request, in values that say the same in every worker, such as its path.
         request: its content, whose ``repr`` says all that the response depends on.
     """

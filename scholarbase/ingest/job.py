@@ -236,8 +236,8 @@ class _Job:
             reading.read(files, facts, self._texts, self._documents)
             self._papers = reading.count("papers")
             bm25 = Bm25Parameters()
-            config, tables = self._index(bm25)
-            self._seal(facts, config, bm25, tables)
+            config, table_sums = self._index(bm25)
+            self._seal(facts, config, bm25, table_sums)
 
     # -- fingerprint ------------------------------------------------------------------------------------
 
@@ -282,19 +282,19 @@ class _Job:
             db.execute("PRAGMA shrink_memory")
         catalog = self.folder.catalog
         config = self._vector_config()
-        self._vectors = VectorWork(self.folder, self.rules.shards)
+        self._vector_work = VectorWork(self.folder, self.rules.shards)
         with indexing_text(catalog, self.reporter) as finish:
-            if self._vectors.sums() is None:
+            if self._vector_work.sums() is None:
                 if self.encoder is not None:
                     self._encode(self.encoder)
-                self._vectors.make(self._papers, config, bm25, self.reporter)
-            tables = finish()
+                self._vector_work.make(self._papers, config, bm25, self.reporter)
+            table_sums = finish()
             if self._texts is not None:
                 index_passages(
                     self._db, self._texts.db, self.folder, config, self.rules.chunker, self.encoder,
                     self.reporter,
                 )  # fmt: skip
-            return config, tables
+            return config, table_sums
 
     def _vector_config(self) -> VectorConfig:
         spec = self.encoder.spec if self.encoder else None
@@ -336,7 +336,7 @@ class _Job:
         facts: Sequence[SourceFact],
         config: VectorConfig,
         bm25: Bm25Parameters,
-        tables: Mapping[str, int],
+        table_sums: Mapping[str, int],
     ) -> None:
         """Write what is left of the library in the building folder, the manifest last."""
         measured, similarity = sealing.measure(self._db, self.folder, config, self.encoder, self.reporter)
@@ -347,9 +347,9 @@ class _Job:
                 f"The vector index has {measured['points']:,} points, and the library has {self._papers:,} papers: run "
                 "the same command with --restart, and report this."
             )
-        sums = {**tables, **(self._vectors.sums() or {})}
+        sums = {**table_sums, **(self._vector_work.sums() or {})}
         with self.reporter.stage("count words", None, None), self._checkpoint.transaction():
-            FrequencyCounter(self._db, self._vectors.terms).write(self._db)
+            FrequencyCounter(self._db, self._vector_work.terms).write(self._db)
         documents: dict[str, Any] | None = None
         if self._texts is not None:
             document_sums, document_counts = summarize(

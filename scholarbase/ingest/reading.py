@@ -208,13 +208,13 @@ class Reading:
         must equal the hash in the manifest, and a killed job must have read the same bytes."""
         key = f"line:{file.name}"
         skip, *earlier = self.checkpoint.get(key, [0])
-        read = StoredBytes((earlier[0], earlier[1]) if earlier else None)
+        stored_bytes = StoredBytes((earlier[0], earlier[1]) if earlier else None)
         sets = [name for name, files in self._sets.items() if file.name in files]
         is_own, is_citations = file.dataset in OWN, file.dataset is Dataset.CITATIONS
         stored = not is_own and (self._rules.records or not is_citations)
-        entries = read_records(file, read, self._columns, skip)
+        entries = read_records(file, stored_bytes, self._columns, skip)
         for batch in batched(entries, LINES_PER_COMMIT, BYTES_PER_COMMIT, lambda entry: entry.size):
-            if not read.same_start:
+            if not stored_bytes.same_start:
                 break
             records: list[Record] = []
             lines: list[bytes] = []
@@ -233,12 +233,12 @@ class Reading:
                 counts[f"rejects_{file.kind}"] = len(rejects)
                 self.checkpoint.add("counts", counts.items())
                 self.checkpoint.reject(file.name, file.kind, rejects)
-                self.checkpoint.set(key, [batch[-1].number, *read.state])
+                self.checkpoint.set(key, [batch[-1].number, *stored_bytes.state])
                 if stored:
                     self._append(file.dataset, records, lines)
-            tracker.at(before + read.count)
+            tracker.at(before + stored_bytes.count)
             tracker.advance(len(batch))
-        if not read.same_start or read.state != (fact.bytes, fact.sha256):
+        if not stored_bytes.same_start or stored_bytes.state != (fact.bytes, fact.sha256):
             raise changed_while_read(file.path)
         with self.checkpoint.transaction():
             self.checkpoint.set("read", [*self.checkpoint.get("read", []), file.name])

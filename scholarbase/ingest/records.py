@@ -79,7 +79,7 @@ class AbstractRecord:
 
 @dataclass(slots=True)
 class CitationRecord:
-    """A citation between corpus ids; the numbers of OpenAlex works are below zero (:func:`work_end`).
+    """A citation between corpus ids; the numbers of OpenAlex works are below zero (:func:`negative_work_id`).
 
     ``citing`` or ``cited`` is None where the source does not know that end.
     """
@@ -129,8 +129,8 @@ class VenueRecord:
     url: str | None = None
 
 
-def work_end(work: int) -> int:
-    """The number of an OpenAlex work where corpus ids stand: below zero, where no corpus id is."""
+def negative_work_id(work: int) -> int:
+    """The number of an OpenAlex work, negated so that it cannot equal a corpus id."""
     return -work
 
 

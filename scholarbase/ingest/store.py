@@ -39,9 +39,9 @@ from scholarbase.ingest.records import (
     Reject,
     TldrRecord,
     VenueRecord,
+    negative_work_id,
     own_rows,
     record_of,
-    work_end,
 )
 from scholarbase.ingest.sources import PARSERS, Dataset
 from scholarbase.progress import advancing
@@ -118,8 +118,8 @@ def is_older(dataset: Dataset, line: bytes, other: bytes) -> bool:
 
 def cited_works(record: PaperRecord) -> list[CitationRecord]:
     """The citations of a work, each once."""
-    work = work_end(int(record.external_ids["OpenAlex"][1:]))
-    return [CitationRecord(work, work_end(cited)) for cited in dict.fromkeys(record.references)]
+    work = negative_work_id(int(record.external_ids["OpenAlex"][1:]))
+    return [CitationRecord(work, negative_work_id(cited)) for cited in dict.fromkeys(record.references)]
 
 
 class Links(NamedTuple):
@@ -135,9 +135,9 @@ def links_of(record: Record) -> Links:  # noqa: PLR0911  # one case for each kin
     """The key and links of a record."""
     match record:
         case PaperRecord(external_ids={"OpenAlex": work}, corpus_id=None):
-            return Links(work, work_end(int(work[1:])), record.arxiv_id)
+            return Links(work, negative_work_id(int(work[1:])), record.arxiv_id)
         case DeletedRecord(work=int(work)):
-            return Links(f"W{work}", work_end(work))
+            return Links(f"W{work}", negative_work_id(work))
         case DeletedRecord():
             return Links(str(record.arxiv_id), None, record.arxiv_id)
         case PaperRecord(corpus_id=int(corpus_id)):

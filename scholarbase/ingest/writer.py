@@ -47,9 +47,9 @@ from scholarbase.ingest.records import (
     VenueRecord,
     ids_of,
     is_notice,
+    negative_work_id,
     own_rows,
     record_of,
-    work_end,
 )
 from scholarbase.ingest.sources import OWN, WITH_PAPERS, Dataset
 from scholarbase.models.limits import KeepRule
@@ -110,8 +110,8 @@ class CatalogWriter:
     ) -> Counter[str]:
         """Write one batch of one dataset's records, whose papers belong to ``sets``. Returns counts by name.
 
-        ``file``: the file of the records, if records with the same arXiv id have not been compared before:
-        :func:`.claims.doubtful_ids` then returns the ids that different papers have.
+        ``file`` is the file name for reports of ids that different papers have (:func:`.claims.doubtful_ids`); it is
+        empty for records that have been compared.
         Entries of people's own files, and sets, are only stored: :meth:`complete` writes them.
         """
         if dataset in OWN:
@@ -207,7 +207,10 @@ class CatalogWriter:
     def _openalex_works(self, records: Sequence[PaperRecord]) -> Counter[str]:
         counts: Counter[str] = Counter(openalex_works=len(records))
         new, joined = self._divide(
-            records, lambda r: work_end(int(r.external_ids["OpenAlex"][1:])), counts, "openalex_joined"
+            records,
+            lambda r: negative_work_id(int(r.external_ids["OpenAlex"][1:])),
+            counts,
+            "openalex_joined",
         )
         self._insert(new)
         self._compare(joined)
@@ -265,7 +268,7 @@ class CatalogWriter:
         numbers are the same.
         """
         dropped: Counter[str] = Counter()
-        with self.joined() as (counts, _):
+        with self.own_entries_written() as (counts, _):
             if self.keep == "text":
                 self._db.executemany(
                     "INSERT OR IGNORE INTO papers_with_text VALUES (?)", ((paper,) for paper in with_text())
@@ -284,7 +287,7 @@ class CatalogWriter:
         return counts + dropped
 
     @contextmanager
-    def joined(self) -> Iterator[tuple[Counter[str], set[int]]]:
+    def own_entries_written(self) -> Iterator[tuple[Counter[str], set[int]]]:
         """Write the stored sets and entries, which are deleted at the end. Gives counts by name and the numbers of the
         entries' papers; :attr:`conflicts` are those of entries. The caller applies the keep rule meanwhile."""
         self._create_working_tables()

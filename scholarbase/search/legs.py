@@ -6,8 +6,8 @@ Feedback expands a query with terms of the first papers it finds, and searches a
 few words, and relevant papers may use others. Most of BM25's first papers are about the topic: terms that several of
 them share and few other papers have are added to the query with a small weight. This is the idea of Rocchio (1971) and
 of relevance models (Lavrenko and Croft, SIGIR 2001); the weights are tuned on one half of AutoScholarQuery
-(docs/measurements.md has the results on the other). The first :data:`KEPT` papers of the original query keep their
-ranks: added terms drift off the topic, and lower the rank of a single right result.
+(docs/measurements.md has the results on the other). The first :data:`FEEDBACK_KEPT` papers of the original query keep
+their ranks: added terms drift off the topic, and lower the rank of a single right result.
 """
 
 from __future__ import annotations
@@ -58,26 +58,26 @@ CACHED_QUERIES: Final = 4096
 queries. 16 MB at 1,024 dimensions."""
 CONSIDERED: Final = 50
 """Results of each leg among which the first papers of both are found, whose vectors are added to the query's."""
-FEEDBACK_PAPERS: Final = 5
+DENSE_FEEDBACK_PAPERS: Final = 5
 """First papers whose vectors are added."""
-FEEDBACK_WEIGHT: Final = 0.5
+DENSE_FEEDBACK_WEIGHT: Final = 0.5
 """The weight of their mean, scaled to unit length; the query's own vector has 1."""
 
 QUERY_STEP: Final = 2.0**-5
 """The step of a query whose greatest possible score is 2,048 or less: with k1 = 1 the weights of its terms add up to
 1,024 or less, such as those of a hundred rare words."""
 _EXACT: Final = 2.0**24
-PAPERS: Final = 20
+FEEDBACK_PAPERS: Final = 20
 """First papers whose terms are considered."""
-SHARED_BY: Final = 3
+FEEDBACK_SHARED_BY: Final = 3
 """The least number of these papers that must share a term."""
-TERMS: Final = 40
+FEEDBACK_TERMS: Final = 40
 """The greatest number of added terms."""
-WEIGHT: Final = 0.5
+FEEDBACK_WEIGHT: Final = 0.5
 """The weight of the best added term, before its IDF; the query's own terms have 1."""
 SMALL: Final = 500
 """Vectors of a library that are all compared with every query."""
-KEPT: Final = 10
+FEEDBACK_KEPT: Final = 10
 """First papers of the original query that keep their ranks."""
 CACHED_COUNTS: Final = 1024
 MAX_CACHED_IDS: Final = 100
@@ -321,13 +321,13 @@ class Words:
                 return []
             vector = self._bm25.weighted(tuple(plan.terms), plan.frequencies)
             if plan.engine == FEEDBACK:
-                return [Search(BM25, vector, PAPERS + 1, filters, vectors=(BM25, *added))]
+                return [Search(BM25, vector, FEEDBACK_PAPERS + 1, filters, vectors=(BM25, *added))]
             searches = [Search(BM25, vector, plan.depth + 1, filters)]
         else:
             searches = [Search(LEARNED, learned, plan.depth + 1, filters)]
         if adds:
             # Of the papers that only this leg has, no others can be added (first_papers).
-            searches.append(searches[0]._replace(limit=FEEDBACK_PAPERS, vectors=added))
+            searches.append(searches[0]._replace(limit=DENSE_FEEDBACK_PAPERS, vectors=added))
         return searches
 
     def rank(self, plan: Plan, learned: SparseVector | None) -> Ranking:
@@ -340,7 +340,9 @@ class Words:
             if engine == "fts5" or not plan.terms:
                 return self._fts5(plan)
             vector = self._bm25.weighted(tuple(plan.terms), plan.frequencies)
-            return self._repeated(plan, vector) if engine == FEEDBACK else self._sparse(plan, BM25, vector)
+            return (
+                self._with_feedback(plan, vector) if engine == FEEDBACK else self._sparse(plan, BM25, vector)
+            )
         finally:
             stages().append((str(engine), start, perf_counter()))
 
@@ -355,17 +357,17 @@ class Words:
             total = self.counted(key, filters, lambda: self._catalog.count_text(expression, filters))
         return Ranking(hits, total, "eq")
 
-    def _repeated(self, plan: Plan, vector: EngineVector) -> Ranking:
-        """BM25, repeated with words of its first results. A query with at most ``PAPERS`` matches is not repeated."""
-        first = self._vectors.search_sparse(BM25, vector, PAPERS + 1, plan.filters)
-        if len(first) <= PAPERS:
+    def _with_feedback(self, plan: Plan, vector: EngineVector) -> Ranking:
+        """BM25, repeated with words of its first results, if there are more than ``FEEDBACK_PAPERS``."""
+        first = self._vectors.search_sparse(BM25, vector, FEEDBACK_PAPERS + 1, plan.filters)
+        if len(first) <= FEEDBACK_PAPERS:
             return Ranking(first, len(first), "eq")
-        papers = self._vectors.sparse_vectors(BM25, [hit.id for hit in first[:PAPERS]])
+        papers = self._vectors.sparse_vectors(BM25, [hit.id for hit in first[:FEEDBACK_PAPERS]])
         expanded = self._bm25.expand(plan.terms, papers.values(), plan.day)
         if expanded is None:
             return self._sparse(plan, BM25, vector)
         second = self._sparse(plan, BM25, expanded)
-        hits = append_scaled(first[:KEPT], second.hits)[0]
+        hits = append_scaled(first[:FEEDBACK_KEPT], second.hits)[0]
         return Ranking(hits[: plan.depth], max(second.total, len(hits)), second.relation)
 
     def _sparse(self, plan: Plan, name: str, vector: SparseVector | EngineVector) -> Ranking:
@@ -421,8 +423,8 @@ class Bm25Queries:
         """Add terms of the first ``papers`` of a query to its own ``terms``; None if the papers share no others.
 
         A term's rating is the sum of its BM25 weights in those papers times its IDF, as of ``day``. Its weight in the
-        query is :data:`WEIGHT` times its rating relative to the greatest, times its IDF; it is rounded like those of
-        the query's own terms. Ties break by the term's number.
+        query is :data:`FEEDBACK_WEIGHT` times its rating relative to the greatest, times its IDF; it is rounded like
+        those of the query's own terms. Ties break by the term's number.
         """
         vectors = list(papers)
         numbers, places, holding = np.unique(
@@ -432,7 +434,7 @@ class Bm25Queries:
         )
         # The sums of rounded weights are exact in any order.
         sums = np.bincount(places, [weight for vector in vectors for weight in vector.values])
-        is_shared = holding >= SHARED_BY
+        is_shared = holding >= FEEDBACK_SHARED_BY
         summed = dict(zip(numbers[is_shared].tolist(), sums[is_shared].tolist(), strict=True))
         known = set(terms)
         shared = [term for term in summed if term not in known]
@@ -440,9 +442,11 @@ class Bm25Queries:
             return None
         all_terms = [*terms, *shared]
         idf = _idf(all_terms, self._frequencies(all_terms, day))
-        rated = sorted((-summed[term] * idf[term], term) for term in shared)[:TERMS]
+        rated = sorted((-summed[term] * idf[term], term) for term in shared)[:FEEDBACK_TERMS]
         best = rated[0][0]
-        factors = dict.fromkeys(terms, 1.0) | {term: WEIGHT * rating / best for rating, term in rated}
+        factors = dict.fromkeys(terms, 1.0) | {
+            term: FEEDBACK_WEIGHT * rating / best for rating, term in rated
+        }
         return self._rounded({term: factor * idf[term] for term, factor in factors.items()})
 
 
@@ -478,7 +482,7 @@ def first_papers(sparse: Sequence[ScoredId], dense: Sequence[ScoredId]) -> list[
     for leg in (sparse, dense):
         for rank, hit in enumerate(leg[:CONSIDERED], 1):
             scores[hit.id] = scores.get(hit.id, 0.0) + 1 / (K + rank)
-    return sorted(scores, key=lambda number: (-scores[number], number))[:FEEDBACK_PAPERS]
+    return sorted(scores, key=lambda number: (-scores[number], number))[:DENSE_FEEDBACK_PAPERS]
 
 
 def expanded_vector(
@@ -491,7 +495,7 @@ def expanded_vector(
     length = np.linalg.norm(mean)
     if length == 0:
         return vector
-    expanded = vector + FEEDBACK_WEIGHT * mean / length
+    expanded = vector + DENSE_FEEDBACK_WEIGHT * mean / length
     return (expanded / np.linalg.norm(expanded)).astype(np.float32)
 
 

@@ -184,7 +184,7 @@ class Library(Source):
         about = self.snapshot()
         facts = [about["snapshot"], about["ranking"], about["rerankers"], self.modes, __version__]
         seed = orjson.dumps(facts, option=orjson.OPT_SORT_KEYS)
-        self.seed: Final = blake2b(seed, digest_size=_SEED_BYTES).digest()
+        self.response_fingerprint: Final = blake2b(seed, digest_size=_SEED_BYTES).digest()
         """What responses depend on besides the request, as a hash for keys of caches and entity tags."""
         self._closed = False
 

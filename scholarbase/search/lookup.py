@@ -78,33 +78,39 @@ class Lookup:
             NothingLeft: ``as_of`` is before every paper.
             PaperNotFound: the library does not hold a paper in the request.
         """
-        by, unknown = self._papers_by(request.author)
+        by_authors, author_warnings = self._papers_by(request.author)
         dates = self.dates(request)
         if dates.within is not None:
-            by = dates.within if by is None else by & dates.within
+            by_authors = dates.within if by_authors is None else by_authors & dates.within
         if isinstance(request, EdgeBody):
-            return replace(dates, within=by), unknown + self._values.numbers(dates)
+            return replace(dates, within=by_authors), author_warnings + self._values.numbers(dates)
         as_of, day = request.as_of, self.day(request.as_of)
         within, sets = self._within(request.within, as_of)
-        if by is not None and sets:
-            members = self._catalog.in_sets(by, sets)
+        if by_authors is not None and sets:
+            members = self._catalog.in_sets(by_authors, sets)
             within, sets = (members if within is None else members | within), ()
         excluded, warnings = self._excluded_ids(request.exclude_ids, as_of, day)
-        categories, of_categories = self._values.categories(request.category)
-        venues, of_venues = self._values.venues(request.venue)
-        types, not_types, of_types = self._values.types(request.type)
+        categories, category_warnings = self._values.categories(request.category)
+        venues, venue_warnings = self._values.venues(request.venue)
+        types, not_types, type_warnings = self._values.types(request.type)
         filters = replace(
             dates,
             categories=categories,
             venues=venues,
             types=types,
             not_types=not_types,
-            within=within if by is None else by if within is None else within & by,
+            within=within if by_authors is None else by_authors if within is None else within & by_authors,
             sets=sets,
             exclude=excluded | self._matching_phrases(request.exclude, day),
             min_citations=request.min_citations,
         )
-        warnings += unknown + of_categories + of_venues + of_types + self._values.numbers(filters)
+        warnings += (
+            author_warnings
+            + category_warnings
+            + venue_warnings
+            + type_warnings
+            + self._values.numbers(filters)
+        )
         return (NO_FILTERS if filters == NO_FILTERS else filters), warnings
 
     def _within(

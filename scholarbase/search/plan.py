@@ -132,11 +132,11 @@ class Planner:
         if is_syntax:
             engine = "fts5"
         warnings += self._without_effect(request)
-        known, absent = self._known(request, filters, expression, is_syntax=is_syntax)
+        known, absent_warning = self._known(request, filters, expression, is_syntax=is_syntax)
         understood, lowered = None, frozenset[int]()
         if not is_syntax and request.negation == "auto" and not known and may_exclude(request.q):
-            understood, filters, lowered, others = self._exclusions.read(request.q, filters, day)
-            warnings += others
+            understood, filters, lowered, exclusion_warnings = self._exclusions.read(request.q, filters, day)
+            warnings += exclusion_warnings
             if understood is not None:
                 request = request.model_copy(update={"q": understood.wanted})
         terms = tuple(self._bm25.query(request.q).indices)
@@ -167,11 +167,11 @@ class Planner:
             deepest,
             None if mode == "sparse" else self._floor(request, terms, frequencies, day),
             reranked,
-            absent is not None or not any(map(str.isalnum, request.q)),
+            absent_warning is not None or not any(map(str.isalnum, request.q)),
             understood,
             lowered,
         )
-        return plan, warnings if absent is None else (absent,)
+        return plan, warnings if absent_warning is None else (absent_warning,)
 
     # -- mode, engine and depth -------------------------------------------------------------------------
 
@@ -317,16 +317,16 @@ class Planner:
         """The papers that come first: those that the text names, then the few that match its syntax; and a warning if
         the text is the id of a paper that cannot be a result."""
         known: tuple[KnownItem, ...] = ()
-        absent: str | None = None
+        absent_warning: str | None = None
         if self._settings.known_items and request.syntax != "query":
             titled = self._catalog.titled(request.q, filters, MOST_SHARING)
             if titled or MAY_BE_ID.fullmatch(request.q):
-                known, absent = self._known_items.find(request.q, titled, filters)
+                known, absent_warning = self._known_items.find(request.q, titled, filters)
             if known and is_syntax and expression is not None:
                 [matching] = self._catalog.holding([expression], [item.id for item in known])
                 known = tuple(item for item in known if item.id in matching)
         if expression is None:
-            return known, absent
+            return known, absent_warning
         if not is_syntax:
             weight = self._settings.fts5_title_weight
             strict = self._catalog.search_text(expression, FEW, filters, title_weight=weight)

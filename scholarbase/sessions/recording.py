@@ -189,10 +189,14 @@ class Recording(SessionCall):
             text = repr((self.tool, request)).encode("utf-8", "backslashreplace")
             self.key = f"{self.key}:{hashlib.sha256(text).hexdigest()[:32]}"
 
-    def needs_budget(self, exclude_seen: bool) -> bool:
-        """Whether the call depends on earlier calls of its session."""
+    def depends_on_calls(self, exclude_seen: bool) -> bool:
+        """Whether the response depends on earlier calls of the session."""
         is_action = self.tool in ACTIONS or self.kind == "answer"  # which the agent's answer ends
-        return exclude_seen or is_action or self.parent is not None or bool(self.session.limits)
+        return exclude_seen or is_action or bool(self.session.limits)
+
+    def needs_budget(self, exclude_seen: bool) -> bool:
+        """Whether the session's earlier calls are read first: for the response, or to check the ``parent``."""
+        return self.depends_on_calls(exclude_seen) or self.parent is not None
 
     def reserve(self, exclude_seen: bool) -> Future[BudgetState]:
         """Count the call in the budgets; the future raises BudgetExhausted."""

@@ -132,7 +132,7 @@ class CatalogChanges:
         entries, members = self._store.own()
         self._db.execute("DELETE FROM sets")
         self._writer.store_own(entries, members)
-        with self._writer.joined() as (counts, own_papers):
+        with self._writer.own_entries_written() as (counts, own_papers):
             for batch in batched(sorted(written | own_papers), GROUPED):
                 self.changed.counts.update(self._writer.prune(batch))
             self._db.execute("DELETE FROM sets WHERE paper NOT IN (SELECT id FROM papers)")

@@ -4,8 +4,8 @@ import pytest
 from scholarbase.indexes.vectors.base import ScoredId
 from scholarbase.search.legs import (
     CONSIDERED,
-    FEEDBACK_PAPERS,
-    FEEDBACK_WEIGHT,
+    DENSE_FEEDBACK_PAPERS,
+    DENSE_FEEDBACK_WEIGHT,
     expanded_vector,
     first_papers,
 )
@@ -15,7 +15,7 @@ def test_the_expanded_vector_is_that_of_rocchio() -> None:
     query = np.array([1, 0, 0], dtype=np.float32)
     papers = [np.array([0, 1, 0], dtype=np.float32), np.array([0, 0, 1], dtype=np.float32)]
     mean = np.array([0, 1, 1]) / np.sqrt(2)
-    expected = query + FEEDBACK_WEIGHT * mean
+    expected = query + DENSE_FEEDBACK_WEIGHT * mean
     np.testing.assert_allclose(expanded_vector(query, papers), expected / np.linalg.norm(expected), rtol=1e-6)
     assert expanded_vector(query, papers).dtype == np.float32
 
@@ -31,7 +31,7 @@ def test_first_papers_are_those_of_both_legs() -> None:
     sparse = [ScoredId(i, 1.0) for i in (5, 6, 7, 8, 9, 10)]
     dense = [ScoredId(i, 1.0) for i in (20, 7, 5, 21)]
     assert first_papers(sparse, dense)[:2] == [5, 7]
-    assert len(first_papers(sparse, dense)) == FEEDBACK_PAPERS
+    assert len(first_papers(sparse, dense)) == DENSE_FEEDBACK_PAPERS
     assert first_papers([], dense) == [20, 7, 5, 21]
     assert first_papers([], []) == []
 

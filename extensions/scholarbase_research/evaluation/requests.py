@@ -149,7 +149,7 @@ class SearchSettings(_Settings):
         self._request("a query", self.mode)
         self._check(MAX_DEPTH)
 
-    def check_mode(self, source: Source) -> Mode:
+    def used_mode(self, source: Source) -> Mode:
         """Search once. Returns the mode used, None resolved to the best mode of the library.
 
         Raises:
@@ -260,7 +260,7 @@ class PassageSettings(_Settings):
                 f"chunker {self.chunker!r} needs in_paper: over all papers the passages are those of the index."
             )
 
-    def check_mode(self, source: Source) -> Mode:
+    def used_mode(self, source: Source) -> Mode:
         """Search the passages once. Returns the mode used. Raises as a search of passages."""
         used = source.search_passages(CHECKED, mode=self.mode, limit=1, fields=["id"]).mode
         return next(known for known in MODES if known == used)

@@ -124,7 +124,7 @@ def run_searches(
         raise InvalidRequest(
             f"The judged queries are not those of the query set {queries.name}: resolve its own answers."
         )
-    mode, about = settings.check_mode(source), source.snapshot()
+    mode, about = settings.used_mode(source), source.snapshot()
     facts = settings.facts(mode, about)
     manifest = run_manifest(about, queries, counts, settings.kind, name, command, facts)
     requests = settings.requests(judged, mode)

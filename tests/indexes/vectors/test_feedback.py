@@ -7,7 +7,7 @@ from itertools import pairwise
 from scholarbase.indexes.filters import NO_FILTERS
 from scholarbase.indexes.vectors.base import BM25, ScoredId
 from scholarbase.indexes.vectors.index import VectorIndex
-from scholarbase.search.legs import KEPT, PAPERS, TERMS, append_scaled
+from scholarbase.search.legs import FEEDBACK_KEPT, FEEDBACK_PAPERS, FEEDBACK_TERMS, append_scaled
 from tests.indexes.vectors.conftest import Corpus
 
 QUESTION = "deep neural networks for image classification"
@@ -32,12 +32,12 @@ def by_hand(corpus: Corpus, terms: list[int], first: list[ScoredId]) -> dict[int
 
 def test_the_added_terms_are_those_that_the_first_papers_share(index: VectorIndex, corpus: Corpus) -> None:
     query = corpus.queries.vector(QUESTION)
-    first = index.search_sparse(BM25, query, PAPERS, NO_FILTERS)
-    vectors = index.sparse_vectors(BM25, [hit.id for hit in first[:PAPERS]])
+    first = index.search_sparse(BM25, query, FEEDBACK_PAPERS, NO_FILTERS)
+    vectors = index.sparse_vectors(BM25, [hit.id for hit in first[:FEEDBACK_PAPERS]])
     expanded = corpus.queries.expand(query.indices, vectors.values())
     assert expanded is not None
     weights = dict(zip(expanded.indices, expanded.values, strict=True))
-    assert len(weights) == len(query.indices) + TERMS
+    assert len(weights) == len(query.indices) + FEEDBACK_TERMS
     assert {term: weight * 32 for term, weight in weights.items()} == by_hand(corpus, query.indices, first)
 
 
@@ -51,14 +51,14 @@ def test_papers_that_share_no_term_add_none(index: VectorIndex, corpus: Corpus) 
 def test_the_first_results_of_the_query_stay_first_and_scores_descend() -> None:
     first = [ScoredId(number, 30.0 - number) for number in range(1, 21)]
     second = [ScoredId(50, 160.0), ScoredId(3, 150.0), ScoredId(12, 120.0), ScoredId(60, 80.0)]
-    merged, _ = append_scaled(first[:KEPT], second)
-    assert [hit.id for hit in merged] == [*range(1, KEPT + 1), 50, 12, 60]
+    merged, _ = append_scaled(first[:FEEDBACK_KEPT], second)
+    assert [hit.id for hit in merged] == [*range(1, FEEDBACK_KEPT + 1), 50, 12, 60]
     assert all(one.score >= other.score for one, other in pairwise(merged))
     # The tenth score of the original query is 20, so the expanded query's 160, 120 and 80 are divided by eight.
-    assert [hit.score for hit in merged[KEPT:]] == [20.0, 15.0, 10.0]
+    assert [hit.score for hit in merged[FEEDBACK_KEPT:]] == [20.0, 15.0, 10.0]
 
 
 def test_lower_scores_are_not_raised() -> None:
     first = [ScoredId(number, 30.0 - number) for number in range(1, 21)]
-    assert append_scaled(first[:KEPT], [ScoredId(50, 7.0)])[0][-1] == ScoredId(50, 7.0)
-    assert append_scaled(first[:KEPT], [])[0] == first[:KEPT]
+    assert append_scaled(first[:FEEDBACK_KEPT], [ScoredId(50, 7.0)])[0][-1] == ScoredId(50, 7.0)
+    assert append_scaled(first[:FEEDBACK_KEPT], [])[0] == first[:FEEDBACK_KEPT]

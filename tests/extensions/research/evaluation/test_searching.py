@@ -384,9 +384,9 @@ def test_an_invalid_query_of_a_batch_is_named(sample: Library, server: str, tmp_
 
 
 def test_a_mode_that_the_library_lacks_is_an_error_before_any_search(sample: Library, tmp_path: Path) -> None:
-    assert {SearchSettings(mode=mode).check_mode(sample) for mode in ("sparse", None)} == {"sparse"}
+    assert {SearchSettings(mode=mode).used_mode(sample) for mode in ("sparse", None)} == {"sparse"}
     with pytest.raises(UnsupportedMode, match="built without them"):
-        SearchSettings(mode="dense").check_mode(sample)
+        SearchSettings(mode="dense").used_mode(sample)
     with pytest.raises(UnsupportedMode):
         search(sample, tmp_path / "run", SearchSettings(mode="hybrid"))
     assert list(tmp_path.iterdir()) == []
