@@ -46,6 +46,7 @@ def test_json_output_equals_the_librarys_response(sample_library: Path, sample: 
         ("search", "string theory", "--limit", "3", "--category", "hep-th", "--from", "1993"): sample.search(
             "string theory", limit=3, category=["hep-th"], from_="1993"
         ).to_dict(),
+        ("search", "--author", "Edward Witten"): sample.search("*", author=["Edward Witten"]).to_dict(),
         ("title", "Holomorphic anomalies in topological field theories"): sample.match_title(
             "Holomorphic anomalies in topological field theories"
         ).to_dict(),
@@ -58,6 +59,11 @@ def test_json_output_equals_the_librarys_response(sample_library: Path, sample: 
         done = run_cli(*arguments, "--json", "--library", sample_library)
         assert done.returncode == 0, done.stderr
         assert json.loads(done.stdout) == expected
+
+
+def test_a_search_for_an_author_that_found_nothing_did_not_name_the_option(sample_library: Path) -> None:
+    done = run_cli("search", "Vafa", "--mode", "sparse", "--to", "1900", "--library", sample_library)
+    assert (done.returncode, "use --author" in done.stderr) == (0, True)
 
 
 @pytest.mark.slow
@@ -83,7 +89,7 @@ def test_errors_have_a_message_and_an_exit_status(
         ("search x --library a --url http://b", 2, "not both"),
         (f"search x --url {server} --encoder BAAI/bge-m3", 2, "the server at"),
         ("info", 2, "No library: give --library"),
-        ("search", 2, "Missing argument"),
+        ("search", 2, "No Q: give the words"),
         ("search x --mode fuzzy", 2, "fuzzy"),
         ("serch", 2, "serch"),
         ("ingest no-such-snapshot --library made-nothing", 5, "no-such-snapshot"),

@@ -18,6 +18,7 @@ from scholarbase.models.facet_requests import FacetsParameters
 from scholarbase.models.limits import ExportFormat
 from scholarbase.models.papers import ALL_FIELDS
 from scholarbase.models.requests import (
+    FILTER_NAMES,
     EdgeBody,
     PaperBody,
     PaperOptions,
@@ -28,6 +29,9 @@ from scholarbase.models.requests import (
 )
 from scholarbase.settings import Settings
 from scholarbase.terminal import printable
+
+_ALL: Final = "*"
+"""The question that every paper matches."""
 
 
 class _Command(NamedTuple):
@@ -46,7 +50,15 @@ class _Command(NamedTuple):
 
 
 _COMMANDS: Final = (
-    _Command("search", "search", SearchBody, "q", "Search for papers that match Q."),
+    _Command(
+        "search",
+        "search",
+        SearchBody,
+        "q",
+        "Search for papers that match Q.",
+        "Search for papers whose title or abstract matches Q. Without Q, list the papers that pass the filters, the "
+        "newest first.",
+    ),
     _Command(
         "facets",
         "facets",
@@ -118,7 +130,8 @@ def _command(about: _Command) -> click.Command:
     if issubclass(about.request, PaperOptions):
         callback = export_option(callback)
     callback = request_options(about.request, without=[about.field])(callback)
-    callback = click.argument(about.argument or about.field, required=field.is_required())(callback)
+    required = field.is_required() and about.name != "search"
+    callback = click.argument(about.argument or about.field, required=required)(callback)
     return click.command(about.name, help=about.text or about.summary, short_help=about.summary)(callback)
 
 
@@ -140,8 +153,12 @@ def _run(
                 raise InvalidRequest(
                     f"Give --{name} or --format {form}, not both: a bibliography has only papers."
                 )
-    default = None if _needs_encoder(settings, about, argument, options) else "none"
     requested = {name: value for name, value in options.items() if value is not None and value != ()}
+    if about.name == "search" and argument is None:
+        if requested.keys().isdisjoint(FILTER_NAMES):
+            raise InvalidRequest("No Q: give the words to search for, or a filter such as --author.")
+        argument = _ALL
+    default = None if _needs_encoder(settings, about, argument, options) else "none"
     if form is not None and "fields" not in requested:
         requested["fields"] = ALL_FIELDS
     with open_source(settings, **source, default_encoder=default, rerank=options.get("rerank")) as opened:
@@ -158,13 +175,15 @@ def _run(
             from scholarbase.cli.display import show
 
             show(response)
+    if about.name == "search" and not response.results and "author" not in requested:
+        click.echo("Q is searched in titles and abstracts: for an author's papers use --author.", err=True)
 
 
 def _needs_encoder(
     settings: Settings, about: _Command, argument: str | None, options: dict[str, Any]
 ) -> bool:
     """Whether the request may encode its text."""
-    if "engine" not in options:
+    if "engine" not in options or argument == _ALL:
         return False
     counts_words = about.method == "facets" and (argument is None or options["exact"])
     by_words = counts_words or options["mode"] == "sparse"

@@ -369,8 +369,8 @@ class _Parser:
     def _check_bare(self, token: _Token) -> None:
         if field := _FOREIGN_FIELD.match(token.text):
             raise self._malformed(
-                f"{field[0]!r} is not a field of the query (the fields are title: and abstract:; dates, categories, "
-                "venues and citation counts are filters),",
+                f"{field[0]!r} is not a field of the query (the fields are title: and abstract:; authors, dates, "
+                "categories, venues and citation counts are filters),",
                 token,
             )
         if token.text == "NEAR" and token.touches:
