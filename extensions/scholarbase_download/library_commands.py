@@ -9,7 +9,7 @@ from typing import Final
 import click
 import orjson
 
-from scholarbase.cli.options import json_option, print_json, require_target, target_option
+from scholarbase.cli.options import json_option, print_json, require_library, require_target, target_option
 from scholarbase.errors import InvalidRequest
 from scholarbase.settings import Settings
 
@@ -38,7 +38,9 @@ def pack(settings: Settings, library: Path, file: Path, force: bool, without_vec
     if not file.name.endswith(".tar.zst"):
         raise InvalidRequest(f"{file} cannot name a packed library: choose a FILE that ends in .tar.zst.")
     show = reporter(settings.progress_seconds)
-    done = run(library, file, force=force, vectors=not without_vectors, reporter=show)
+    done = run(
+        require_library(library, settings), file, force=force, vectors=not without_vectors, reporter=show
+    )
     click.echo(
         f"{file}: snapshot {done.snapshot}, {done.files:,} files, {done.bytes / 1e6:,.1f} MB packed into "
         f"{done.packed_bytes / 1e6:,.1f} MB, SHA-256 {done.sha256}."
@@ -114,13 +116,15 @@ def get(settings: Settings, name: str) -> None:
 @click.argument("old", type=click.Path(path_type=Path))
 @click.argument("new", type=click.Path(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="Print each change as a JSON line.")
-def diff(old: Path, new: Path, as_json: bool) -> None:
+@click.pass_obj
+def diff(settings: Settings, old: Path, new: Path, as_json: bool) -> None:
     """Count the papers and edges that were added, removed and changed from the library OLD to NEW."""
     from scholarbase.search.snapshots import locate
     from scholarbase_download.difference import differences
 
     counts: Counter[tuple[str, str]] = Counter()
-    for change in differences(locate(old), locate(new)):
+    folders = [locate(require_library(library, settings)) for library in (old, new)]
+    for change in differences(*folders):
         counts[change.kind, change.what] += 1
         if as_json:
             click.echo(orjson.dumps(change.to_dict()))

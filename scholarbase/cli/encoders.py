@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from scholarbase.cli.groups import Commands
-from scholarbase.cli.options import json_option, print_json, setting_options
+from scholarbase.cli.options import json_option, print_json, require_library, setting_options
 from scholarbase.settings import Settings
 
 if TYPE_CHECKING:
@@ -67,8 +67,8 @@ def store(
 
     with open_encoders(settings, device, name, None) as (encoder, _):
         assert encoder is not None
-        progress = reporter(settings.progress_seconds)
-        count = store_vectors(library, out, encoder, encoder_location(name), vectors, progress)
+        folder, progress = require_library(library, settings), reporter(settings.progress_seconds)
+        count = store_vectors(folder, out, encoder, encoder_location(name), vectors, progress)
     click.echo(f"{count:,} vectors are in {out}: use them with SCHOLARBASE_RERANKERS=NAME={out.resolve()}.")
 
 

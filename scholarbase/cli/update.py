@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from scholarbase.cli.encoders import open_encoders
-from scholarbase.cli.options import named_sources, sets_option, setting_options
+from scholarbase.cli.options import named_sources, require_library, sets_option, setting_options
 from scholarbase.errors import InvalidRequest
 from scholarbase.memory import INGEST_BYTES, check_address_space, with_cores
 from scholarbase.settings import Settings
@@ -65,6 +65,7 @@ def update(
     from scholarbase.search.opening import check_trusted, stored_encoder
     from scholarbase.updates.job import update as run
 
+    old = require_library(old, settings)
     named = named_sources(sets)
     if not changes and not named:
         raise InvalidRequest("No changes: give folders or files of changes, or --set NAME=SOURCE.")

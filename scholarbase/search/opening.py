@@ -14,7 +14,14 @@ import orjson
 from scholarbase.encoders import Encoder, open_encoder
 from scholarbase.encoders.computed import QueryVectors
 from scholarbase.encoders.probe import check_probe, check_spec
-from scholarbase.errors import EncoderError, InvalidRequest, LibraryCorrupt, RerankerError, VectorIndexError
+from scholarbase.errors import (
+    EncoderError,
+    InvalidRequest,
+    LibraryCorrupt,
+    LibraryNotFound,
+    RerankerError,
+    VectorIndexError,
+)
 from scholarbase.extensions import added_names, missing
 from scholarbase.indexes.catalog import FILE_NAME as CATALOG
 from scholarbase.indexes.catalog import Catalog
@@ -64,8 +71,15 @@ class Opened:
         full: bool,
     ) -> Opened:
         """Open what :meth:`.Library.open` describes, and check that it belongs together."""
+        settings = settings or load_settings()
+        downloaded = settings.libraries_folder / path
+        if not path.exists() and len(path.parts) == 1 and downloaded.is_dir():
+            raise LibraryNotFound(
+                f"{path} is the name of a downloaded library, not its folder: open {downloaded}, which the commands "
+                f"take as --library {path}."
+            )
         manifest, snapshot = read_manifest(path)
-        settings = with_profile(settings or load_settings(), manifest.profile)
+        settings = with_profile(settings, manifest.profile)
         files = check_files(path, snapshot, settings, full=full)
         with ExitStack() as stack:
             # Two for each thread, since a sparse leg may have a thread of its own, and two for the event loop and the

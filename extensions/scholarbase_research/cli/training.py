@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from scholarbase.cli.options import require_library
 from scholarbase.settings import Settings
 
 
@@ -38,6 +39,7 @@ def train(settings: Settings, /, library: Path, out: Path, restart: bool, **opti
     from scholarbase_research.training import TrainingOptions
     from scholarbase_research.training import train as run
 
+    library = require_library(library, settings)
     read_manifest(library)
     chosen = TrainingOptions(**{name: value for name, value in options.items() if value is not None})
     with closing(catalog.Catalog(library / catalog.FILE_NAME, readers=1)) as papers:

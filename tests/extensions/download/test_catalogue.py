@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from scholarbase.errors import DownloadError, InvalidRequest, LibraryCorrupt, SourceError
+from scholarbase.errors import DownloadError, InvalidRequest, LibraryCorrupt, LibraryNotFound, SourceError
 from scholarbase.progress import SilentReporter
+from scholarbase.search.library import Library
 from scholarbase.settings import load_settings
 from scholarbase_download.catalogue import get, read_catalogue
 from scholarbase_download.packing import pack
@@ -31,7 +32,7 @@ def published(light_library: Path, tmp_path_factory: pytest.TempPathFactory) -> 
 
 
 def test_a_library_is_downloaded_by_name_and_continues(
-    published: Path, light_library: Path, tmp_path: Path
+    published: Path, light_library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     part, whole = tmp_path / ".sample.tar.zst.part", (published / NAME).read_bytes()
     with serving(published) as server:
@@ -52,9 +53,17 @@ def test_a_library_is_downloaded_by_name_and_continues(
         assert server.paths().count(f"/{NAME}") == sent, "a library that is there is not downloaded again"
         listed = run_cli("libraries", **environment)
         assert listed.stdout.startswith("* sample  The [2J sample. 2,440")
-    # Elsewhere, since the checkout has a folder of this name.
-    done = run_cli("info", "--json", "--library", "sample", cwd=tmp_path.parent, **environment)
+    (elsewhere := tmp_path / "elsewhere").mkdir()  # since the checkout has a folder of this name
+    done = run_cli("info", "--json", "--library", "sample", cwd=elsewhere, **environment)
     assert done.stdout.encode() == (light_library / "manifest.json").read_bytes()
+    for command in ("diff sample sample", "pack sample again.tar.zst"):
+        done = run_cli(*command.split(), cwd=elsewhere, **environment)
+        assert done.returncode == 0, done.stderr
+    done = run_cli("update", "sample", "absent", "--library", "new", cwd=elsewhere, **environment)
+    assert "absent" in done.stderr
+    monkeypatch.chdir(elsewhere)
+    with pytest.raises(LibraryNotFound, match=f"downloaded library, not its folder: open {tmp_path}/sample"):
+        Library.open("sample", settings=load_settings(cache_dir=tmp_path))
 
 
 @pytest.mark.slow
