@@ -60,6 +60,8 @@ def summary(library: Path, manifest: Manifest) -> Iterator[Row]:
         read = [f"{counts.get(f'records_{kind}', 0):,} {kind}" for kind in kinds_of_records]
     if read:
         yield "read", ", ".join(read)
+    if manifest.updates:
+        yield "", "the counts below are of this update alone, except for what is kept"
     yield (
         "kept",
         f"{counted(counts['papers'], 'paper')}, {counts['abstracts']:,} with an abstract; "
@@ -82,8 +84,10 @@ def summary(library: Path, manifest: Manifest) -> Iterator[Row]:
     )
     yield from _rejected(library, manifest)
     lost = {
-        "from or to papers that the library lacks": counts.get("citations_outside_the_library", 0),
-        "with an end that the source does not know": counts.get("citations_with_an_unknown_end", 0),
+        "from or to papers that are left out, or in none of the files read": counts.get(
+            "citations_outside_the_library", 0
+        ),
+        "without the id of the citing or the cited paper": counts.get("citations_with_an_unknown_end", 0),
         "of a paper to itself": counts.get("self_citations", 0),
         "in bibliographies of full texts, of papers that the library lacks": counts.get(
             "bibliography_entries_without_paper", 0

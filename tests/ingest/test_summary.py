@@ -59,8 +59,8 @@ def test_an_ingest_says_what_it_keeps_and_leaves_out(tmp_path: Path) -> None:
             "the first: line 5 of papers.jsonl: The title is None: a paper needs a title.",
         ],
         "lead nowhere": [
-            "1 reference from or to papers that the library lacks",
-            "1 reference with an end that the source does not know",
+            "1 reference from or to papers that are left out, or in none of the files read",
+            "1 reference without the id of the citing or the cited paper",
         ],
     }
     assert table(done.stdout) == rows

@@ -222,9 +222,8 @@ def test_a_file_of_another_name_is_added_to_a_set_by_the_command_line(base: Path
     assert "left out" in done.stdout
     assert "1 paper without an abstract or a full text" in done.stdout
     about = run_cli("info", "--library", tmp_path / "new").stdout
-    assert all(
-        words in about for words in ("4 updated, 0 unchanged, 0 deleted", "1 paper without", "bare.json")
-    )
+    shown = ("4 updated, 0 unchanged, 0 deleted", "of this update alone", "1 paper without", "bare.json")
+    assert all(words in about for words in shown)
     manifest = read_manifest(tmp_path / "new")[0]
     assert manifest.sets["mine"] == {"sources": ["mine.bib", "more.bib"], "papers": 3}
     assert manifest.updates[0]["sets"] == {"mine": ["more.bib"], "theirs": ["other.json"]}
