@@ -232,7 +232,7 @@ def run(
     searches = _searches(query_set, modes, report, {**options, "limit": limit, "query_vectors": digest})
     rerank = options["rerank"]
     with open_source(settings, library, url, given, default_encoder=default, rerank=rerank) as source:
-        used_modes = [search.used_mode(source) for search in searches]
+        used_modes = [search.used(source).mode for search in searches]
         if query_set.has_passages:
             judged = judge_passages(source, query_set, by_version=options["in_paper"])
         else:

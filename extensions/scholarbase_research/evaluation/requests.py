@@ -42,7 +42,7 @@ MAX_DEPTH: Final = 10_000
 QUERY_DATE: Final = "query"
 """Value of ``to``: each query's own date."""
 CHECKED: Final = "search"
-"""The query of the search that finds out the mode of a run."""
+"""The query of the search that finds out the mode and the engine of a run."""
 _ENGINES: Final[dict[Mode, InPaperEngine]] = {"sparse": "bm25", "dense": "dense", "hybrid": "hybrid"}
 
 
@@ -51,6 +51,17 @@ class QueryRequest(NamedTuple):
 
     query_id: str
     request: SearchRequest | PassageSearch | PaperPassagesBody | None
+
+
+class Used(NamedTuple):
+    """What the searches of a run use: the defaults of the library or server where the settings have None.
+
+    Args:
+        engine: the sparse leg of free text; None in dense searches and in searches of passages.
+    """
+
+    mode: Mode
+    engine: Engine | None = None
 
 
 @contextmanager
@@ -149,8 +160,8 @@ class SearchSettings(_Settings):
         self._request("a query", self.mode)
         self._check(MAX_DEPTH)
 
-    def used_mode(self, source: Source) -> Mode:
-        """Search once. Returns the mode used, None resolved to the best mode of the library.
+    def used(self, source: Source) -> Used:
+        """Search once. Returns the mode and the engine that the search used.
 
         Raises:
             UnsupportedMode: the library lacks the mode. Other errors of a search are raised too.
@@ -164,15 +175,15 @@ class SearchSettings(_Settings):
             limit=1,
             fields=["id"],
         )
-        return response.mode
+        return Used(response.mode, response.engine)
 
-    def facts(self, mode: Mode, about: Mapping[str, Any]) -> dict[str, Any]:
+    def facts(self, used: Used, about: Mapping[str, Any]) -> dict[str, Any]:
         """The settings as in the run's manifest, with the ranking settings and the reranker of ``about``, a snapshot.
 
         Raises:
             InvalidRequest: the reranker is unknown, or the library lacks the citations that ``prefer`` requires.
         """
-        facts = self.to_dict() | {"mode": mode}
+        facts = self.to_dict() | used._asdict()
         if self.prefer == "cited" and self.to is not None and not about["manifest"]["counts"]["edges"]:
             raise InvalidRequest(
                 "--prefer cited cannot be combined with --to, because this library has no citations from which to "
@@ -260,15 +271,15 @@ class PassageSettings(_Settings):
                 f"chunker {self.chunker!r} needs in_paper: over all papers the passages are those of the index."
             )
 
-    def used_mode(self, source: Source) -> Mode:
-        """Search the passages once. Returns the mode used. Raises as a search of passages."""
+    def used(self, source: Source) -> Used:
+        """Search the passages once. Returns the mode that the search used. Raises as a search of passages."""
         used = source.search_passages(CHECKED, mode=self.mode, limit=1, fields=["id"]).mode
-        return next(known for known in MODES if known == used)
+        return Used(next(known for known in MODES if known == used))
 
-    def facts(self, mode: Mode, about: Mapping[str, Any]) -> dict[str, Any]:
+    def facts(self, used: Used, about: Mapping[str, Any]) -> dict[str, Any]:
         """The settings as in the run's manifest."""
         chunker = self.chunker or about["manifest"]["documents"]["chunker"]
-        return asdict(self) | {"mode": mode, "chunker": chunker}
+        return asdict(self) | {"mode": used.mode, "chunker": chunker}
 
     def _request_of(self, query: JudgedQuery, mode: Mode) -> PassageSearch | PaperPassagesBody | None:
         limit = min(self.limit, MAX_PASSAGES)

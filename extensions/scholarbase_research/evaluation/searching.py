@@ -124,10 +124,10 @@ def run_searches(
         raise InvalidRequest(
             f"The judged queries are not those of the query set {queries.name}: resolve its own answers."
         )
-    mode, about = settings.used_mode(source), source.snapshot()
-    facts = settings.facts(mode, about)
+    used, about = settings.used(source), source.snapshot()
+    facts = settings.facts(used, about)
     manifest = run_manifest(about, queries, counts, settings.kind, name, command, facts)
-    requests = settings.requests(judged, mode)
+    requests = settings.requests(judged, used.mode)
     with Checkpoint(folder) as checkpoint:
         if restart:
             check_place(folder)

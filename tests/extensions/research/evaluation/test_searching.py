@@ -91,7 +91,7 @@ def test_the_manifest_has_the_search_settings(sample: Library, tmp_path: Path) -
     assert manifest.search is not None
     expected = {
         "mode": "sparse",
-        "engine": None,
+        "engine": "bm25",
         "fusion": None,
         "limit": 7,
         "exact": False,
@@ -126,7 +126,7 @@ def test_citations_are_those_of_each_querys_date(sample: Library, tmp_path: Path
     about = sample.snapshot()
     about["manifest"] = about["manifest"] | {"counts": about["manifest"]["counts"] | {"edges": 0}}
     with pytest.raises(InvalidRequest, match="--prefer cited cannot be combined with --to"):
-        settings.facts("sparse", about)
+        settings.facts(settings.used(sample), about)
 
 
 def test_a_query_without_a_date_is_named(sample: Library, tmp_path: Path) -> None:
@@ -384,9 +384,9 @@ def test_an_invalid_query_of_a_batch_is_named(sample: Library, server: str, tmp_
 
 
 def test_a_mode_that_the_library_lacks_is_an_error_before_any_search(sample: Library, tmp_path: Path) -> None:
-    assert {SearchSettings(mode=mode).used_mode(sample) for mode in ("sparse", None)} == {"sparse"}
+    assert {SearchSettings(mode=mode).used(sample) for mode in ("sparse", None)} == {("sparse", "bm25")}
     with pytest.raises(UnsupportedMode, match="built without them"):
-        SearchSettings(mode="dense").used_mode(sample)
+        SearchSettings(mode="dense").used(sample)
     with pytest.raises(UnsupportedMode):
         search(sample, tmp_path / "run", SearchSettings(mode="hybrid"))
     assert list(tmp_path.iterdir()) == []
