@@ -133,7 +133,12 @@ def main() -> int:
     if options.report:
         measures = [NDCG, "R@25", RECALL, "RR@10"]
         write_report(
-            [made[row] for row in ROWS], options.report, title="SciFact", measures=measures, drill_down=5
+            [made[row] for row in ROWS],
+            options.report,
+            title="SciFact",
+            measures=measures,
+            drill_down=5,
+            across_snapshots=True,  # each encoder has a library of its own, of the same papers
         )
     return 1 if short else 0
 
