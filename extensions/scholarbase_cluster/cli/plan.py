@@ -25,7 +25,7 @@ FACTS: Final = {
     "build_bytes": "memory to build",
     "cpu_seconds": "processor time to build",
     "seconds": "time to build on two cores",
-    "memory_bytes": "memory to serve",
+    "memory_bytes": "memory to serve, 1 process",
     "least_memory_bytes": "with float16 vectors on disk",
     "search_cpu_seconds": "processor time of a search",
 }
@@ -134,6 +134,16 @@ def plan(
         nodes_of(count, method, node_cores, wanted, measured, needs) for method in METHODS for count in nodes
     ]
     servers = [server_of(count, wanted, measured, needs) for count in cores]
+    timeout, search = ctx.obj.timeout, needs["search_cpu_seconds"]
+    if search.high > timeout:
+        notes.append(
+            f"search: it may take up to {_amount(search.high, 'seconds')}, and a request fails after {timeout:g} s "
+            "(SCHOLARBASE_TIMEOUT)"
+        )
+    if on_nodes and servers:
+        notes.append("searches/s: of the nodes and the API servers together, the lower rate counts")
+    if servers:
+        notes.append("memory: that of API servers is for a process a core")
     sizes = ", ".join(f"{size:,}" for size in measured.sizes)
     source = f"{measured.source}: {sizes} papers; {measured.machine}"
     if as_json:

@@ -97,10 +97,13 @@ def test_the_table_of_sources_has_the_sizes_that_plan_uses() -> None:
 
 def test_the_command_prints_tables_and_json() -> None:
     asked = ("plan", "--snapshot", "s2ag", "--nodes", "1,12", "--cores", "8")
-    printed = run_cli(*asked).stdout
+    printed = run_cli(*asked, SCHOLARBASE_TIMEOUT="5").stdout
     assert re.search(r"^download +354 GB +published$", printed, re.M)
     assert re.search(r"^points +12 +2 ", printed, re.M)
     assert "encoding" not in printed
+    assert "a request fails after 5 s" in printed
+    assert "searches/s: of the nodes and the API servers together, the lower rate counts" in printed
+    assert "a request fails" not in run_cli("plan", "--papers", "300K", SCHOLARBASE_TIMEOUT="5").stdout
     content = json.loads(run_cli(*asked, "--json").stdout)
     assert content["library"]["citations"] == 2_800_000_000
     assert content["estimates"]["disk_bytes"]["low"] < content["estimates"]["disk_bytes"]["high"]
