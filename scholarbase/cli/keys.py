@@ -40,7 +40,7 @@ def _require_keys(keys: Path | None, settings: Settings) -> Path:
 @keys_option
 @click.pass_obj
 def create(settings: Settings, name: str, admin: bool, rate: int | None, keys: Path | None) -> None:
-    """Create a key called NAME and print it. A running server accepts it within a second."""
+    """Create a key called NAME and print it. A server that reads this file accepts it within a second."""
     path = _require_keys(keys, settings)
     text, entry = create_key(path, name, role="admin" if admin else "read", rate=rate)
     click.echo(text)
@@ -65,7 +65,7 @@ def show(settings: Settings, keys: Path | None) -> None:
 @keys_option
 @click.pass_obj
 def revoke(settings: Settings, id_or_name: str, keys: Path | None) -> None:
-    """Revoke the key ID_OR_NAME. A running server rejects it within a second."""
+    """Revoke the key ID_OR_NAME. A server that reads this file rejects it within a second."""
     path = _require_keys(keys, settings)
     revoked = revoke_key(path, id_or_name)
     click.echo(f"The key {revoked.name!r} (id {revoked.id}) is revoked.")
