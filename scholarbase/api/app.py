@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext
+from functools import partial
 from typing import Any, Final
 
 from anyio import CapacityLimiter, to_thread
@@ -21,6 +22,7 @@ from starlette.types import ASGIApp
 from scholarbase import __version__
 from scholarbase.api import explorer, openapi, problems
 from scholarbase.api.access import guard
+from scholarbase.api.access.keys import state_of_keys
 from scholarbase.api.admission import Admission
 from scholarbase.api.extension_routes import ExtensionRoutes
 from scholarbase.api.gauges import ServerGauges
@@ -123,7 +125,7 @@ def create_app(
     app.state.cache_control = "private, no-cache" if settings.keys is not None else "no-cache"
     app.state.sessions, app.state.libraries = sessions, libraries
     app.state.admission, app.state.responses = Admission(settings), ResponseCache(settings, registry)
-    app.state.readiness = about.ReadinessChecks(libraries.ready)
+    app.state.readiness = about.ReadinessChecks(partial(_ready, libraries, settings))
     # Threads that are not shared with requests.
     app.state.parsing, app.state.reporting = CapacityLimiter(1), CapacityLimiter(1)
     app.state.compressing = CapacityLimiter(2)
@@ -157,6 +159,13 @@ def create_app(
     guard.install(app, settings)
     app.add_middleware(Requests, libraries=libraries, registry=registry, settings=settings, tracer=tracer)
     return app
+
+
+def _ready(libraries: Libraries, settings: Settings) -> Mapping[str, str]:
+    """The state of each part that requests need."""
+    if settings.keys is None:
+        return libraries.ready()
+    return {**libraries.ready(), "keys": state_of_keys(settings.keys)}
 
 
 def _routes(*, alone: bool) -> list[BaseRoute]:

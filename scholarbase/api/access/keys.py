@@ -23,7 +23,7 @@ from typing import Annotated, Final, Literal
 import msgspec
 from msgspec import Meta
 
-from scholarbase.errors import InvalidRequest, StorageError
+from scholarbase.errors import InvalidRequest, ScholarBaseError, StorageError
 from scholarbase.files import atomic_write, locked
 
 log = logging.getLogger("scholarbase.keys")
@@ -168,22 +168,39 @@ def _unwritable(path: Path, error: OSError) -> StorageError:
 # -- while serving --------------------------------------------------------------------------------------
 
 
+def state_of_keys(path: Path) -> str:
+    """``ok``, or what callers may know of an invalid key file: the log has its path."""
+    try:
+        read_keys(path)
+    except InvalidRequest:
+        return "the key file cannot be read, or is invalid: see the log"
+    return "ok"
+
+
 class Keys:
-    """The current keys of a file. Changes take effect within a second; if the file is missing or invalid, all keys are
-    rejected."""
+    """The keys of a file. Changes take effect within a second. If the file is missing, all keys are rejected."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._by_hash: dict[str, Key] = {}
+        self._is_valid = True
         self._state: tuple[int, ...] | None = None
         self._checked = -CHECK_SECONDS
 
     def find(self, text: str) -> Key | None:
-        """The key with this secret."""
+        """The key with this secret.
+
+        Raises:
+            ScholarBaseError: the file cannot be read, or is invalid.
+        """
         now = time.monotonic()
         if now - self._checked >= CHECK_SECONDS:
             self._checked = now
             self._reload()
+        if not self._is_valid:
+            raise ScholarBaseError(
+                "This server cannot read its keys, so it rejects all requests: its operator must restore the key file."
+            )
         return self._by_hash.get(_hash(text))
 
     def _reload(self) -> None:
@@ -194,11 +211,12 @@ class Keys:
             state = ()
         if state == self._state:
             return
+        self._is_valid = True
         try:
             keys = read_keys(self._path)
         except InvalidRequest as error:
             log.error("All requests are rejected: %s", error)
-            keys = []
+            keys, self._is_valid = [], False
         else:
             if not keys:
                 log.error("All requests are rejected: there are no keys in %s.", self._path)

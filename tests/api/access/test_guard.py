@@ -208,7 +208,22 @@ def test_a_key_is_valid_from_its_creation_to_its_revocation(
         time.sleep(0.1)
         for headers in (bearer(second), {}):
             assert httpx.get(url + SEARCH, headers=headers).status_code == 401
+        assert httpx.get(f"{url}/readyz").json()["keys"] == "ok"
         assert httpx.get(f"{url}/healthz").status_code == 200
+
+
+def test_a_server_with_an_invalid_key_file_is_not_ready(sample: Library, tmp_path: Path) -> None:
+    """Its users were told that their keys were revoked."""
+    keys = tmp_path / "keys.json"
+    text, _ = create_key(keys, "ana")
+    with serving_in_thread(sample, keys=str(keys)) as url:
+        keys.write_text("broken")
+        refused = httpx.get(url + SEARCH, headers=bearer(text))
+        assert (refused.status_code, slug(refused)) == (500, "internal")
+        assert "its operator must restore the key file" in refused.json()["detail"]
+        ready = httpx.get(f"{url}/readyz")
+        assert ready.status_code == 503
+        assert "keys: the key file cannot be read" in ready.json()["detail"]
 
 
 async def test_the_client_sends_its_key_and_raises_the_servers_error(
