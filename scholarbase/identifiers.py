@@ -397,7 +397,7 @@ def parse(text: str, *, keys: bool = False) -> Identifier:
         )
     if keys and not any(map(str.isspace, name)) and (key := citation_key(name)) is not None:
         return Identifier("Key", key)
-    raise InvalidRequest(f"{name!r} is not a valid paper id: use a form such as {FORMS}.")
+    raise InvalidRequest(f"{name!r} is not a valid paper id: use a form such as {FORMS}.{_repair_hint(name)}")
 
 
 def _identifier(scheme: str, value: str | None) -> Identifier | None:
@@ -455,9 +455,14 @@ def _prefixed(name: str) -> Identifier | None:
         linked = _from_link(rest)
         if linked.scheme == scheme or (scheme, linked.scheme) == ("DOI", "arXiv"):
             return linked
-    repaired = arxiv_id_from_number(rest) if scheme == "arXiv" else None
-    hint = f" Perhaps arXiv:{repaired} is meant." if repaired else ""
+    hint = _repair_hint(rest) if scheme == "arXiv" else ""
     raise InvalidRequest(f"{rest!r} in {name!r} is not a valid {scheme} id: it must be {expected}.{hint}")
+
+
+def _repair_hint(text: str) -> str:
+    """A sentence with the arXiv id that a number may mean, or nothing."""
+    repaired = arxiv_id_from_number(text)
+    return f" Perhaps arXiv:{repaired} is meant." if repaired else ""
 
 
 def from_doi(value: str) -> Identifier:

@@ -165,9 +165,10 @@ def test_a_damaged_arxiv_id_of_a_request_is_repaired_if_only_one_id_can_be_meant
     assert str(parse(text)) == canonical
 
 
-def test_an_arxiv_id_that_lacks_a_digit_somewhere_is_not_guessed() -> None:
+@pytest.mark.parametrize("text", ["arXiv:1910.0773", "1910.0773"])
+def test_an_arxiv_id_that_lacks_a_digit_somewhere_is_not_guessed(text: str) -> None:
     with pytest.raises(InvalidRequest, match=r"Perhaps arXiv:1910\.07730 is meant\."):
-        parse("arXiv:1910.0773")
+        parse(text)
 
 
 @pytest.mark.parametrize(
