@@ -26,7 +26,8 @@ from scholarbase_research.completeness.samples import (
     new_by_rank,
     yields,
 )
-from scholarbase_research.construction.rewrites import RuleRewriter
+from scholarbase_research.construction.rewrites import KINDS, RewriteKind, RuleRewriter
+from scholarbase_research.construction.terms import stem, unique
 
 _LEGS: Final[Mapping[Leg, Mode]] = {"words": "sparse", "meaning": "dense"}
 MAX_PAPERS: Final = 500
@@ -36,7 +37,9 @@ MAX_POPULATION: Final = 1_000_000_000
 MAX_TEXTS: Final = 10
 """Rewrites."""
 REWRITES: Final = 3
-"""Rewrites by rule, where the request has none."""
+"""Rewrites by rule at most, where the request has none."""
+_OTHER_WORDS: Final[tuple[RewriteKind, ...]] = ("narrower", "terminology")
+"""Kinds of rewrites by rule with words that the question does not have."""
 MAX_SEEDS: Final = 50
 """Relevant papers whose citations are followed."""
 TARGET: Final = 0.95
@@ -59,7 +62,7 @@ class RecallBody(ResponseOptions, Timed):
     )
     rewrites: Strings = Field(
         default=(),
-        description=f"The question in other words, at most {MAX_TEXTS} times; by default {REWRITES} by rule.",
+        description=f"The question in other words, at most {MAX_TEXTS} times; by default up to {REWRITES} by rule.",
         examples=[["QCD2 strings"]],
     )
     depth: int = Field(
@@ -173,14 +176,23 @@ def search_samples(library: Library, request: RecallBody) -> list[Sample]:
     """The results of every text in every leg. Without rewrites in the request there are some by rule."""
     texts: Sequence[str] = (request.q, *request.rewrites)
     if not request.rewrites:
-        rewritten = RuleRewriter(library).rewrite(request.q, REWRITES, request.as_of).rewrites
-        texts = [rewrite.text for rewrite in rewritten]
+        rewritten = RuleRewriter(library).rewrite(request.q, REWRITES * len(KINDS), request.as_of).rewrites
+        others = (each_word_once(rewrite.text) for rewrite in rewritten if rewrite.kind in _OTHER_WORDS)
+        texts = unique([request.q, *others])[: REWRITES + 1]
     return [
         Sample(leg, text, _search(library, text, mode, request))
         for text in dict.fromkeys(texts)
         for leg, mode in _LEGS.items()
         if mode in library.modes
     ]
+
+
+def each_word_once(text: str) -> str:
+    """A rewrite by rule without the repeated words that give a part of the question more weight."""
+    first: dict[str, str] = {}
+    for word in text.split():
+        first.setdefault(stem(word), word)
+    return " ".join(first.values())
 
 
 class Papers(NamedTuple):

@@ -12,6 +12,7 @@ from scholarbase.sessions.session import CallRecord
 from scholarbase.sessions.store import SessionStore
 from scholarbase.tools import Tools
 from scholarbase_research.completeness import estimate_recall
+from scholarbase_research.completeness.checking import RecallBody, search_samples
 from scholarbase_research.completeness.samples import Sample, estimates, new_by_rank, new_by_sample, yields
 from tests.conftest import run_cli, serving_in_thread
 
@@ -59,6 +60,14 @@ def test_new_papers_of_steps_and_yields() -> None:
         ("1", 5, 3, 1),
         ("2", 5, 3, 1),
     ]
+
+
+def test_a_rewrite_by_rule_has_new_words_and_none_twice(sample: Library) -> None:
+    question = "LLMs: OPT, LLaMA, BLOOM, PaLM"
+    samples = search_samples(sample, RecallBody(q=question, relevant=["arXiv:2005.14165"]))
+    rewrites = [one.text.casefold().split() for one in samples if one.text != question]
+    assert len(rewrites) == 3
+    assert all(len(set(words)) == len(words) > 5 for words in rewrites)
 
 
 def test_http_the_tool_and_python_give_the_same(sample: Library) -> None:
