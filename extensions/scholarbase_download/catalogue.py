@@ -24,7 +24,7 @@ from scholarbase.manifest import Manifest, read_manifest
 from scholarbase.progress import Reporter
 from scholarbase.settings import Settings, is_url
 from scholarbase_download.opening import WEB
-from scholarbase_download.requests import Fetcher, LinkExpired
+from scholarbase_download.requests import Fetcher, LinkExpired, Patience
 from scholarbase_download.saving import bytes_in, check_sha256, fetch, validator_file
 from scholarbase_download.unpacking import unpack
 
@@ -69,7 +69,7 @@ def read_catalogue(settings: Settings) -> list[Entry]:
     """
     where = settings.catalogue or str(PACKAGED)
     if where.startswith(WEB):
-        with Fetcher() as fetcher:
+        with Fetcher(Patience(retries=1)) as fetcher:  # a small file, and a user is waiting
             answer = fetcher.read(where)
         if answer.status != 200:
             raise SourceError(f"The catalogue {where} returned status {answer.status}: check the address.")
@@ -120,7 +120,8 @@ def get(name: str, settings: Settings, *, reporter: Reporter) -> Manifest:
     entries = {entry.name: entry for entry in read_catalogue(settings)}
     if name not in entries:
         raise InvalidRequest(
-            f"The catalogue has no library {name!r}. It has: {', '.join(sorted(entries)) or 'none'}."
+            f"The catalogue has no library {name!r}. It has: {', '.join(sorted(entries)) or 'none'}. "
+            'The library demo is built by "scholarbase demo".'
         )
     entry, folder = entries[name], settings.libraries_folder
     if (folder / name / contents.FILE_NAME).exists():

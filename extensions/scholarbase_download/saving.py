@@ -71,7 +71,8 @@ def fetch(fetcher: Fetcher, url: str, path: Path, *, size: int, check: Check, pr
                 part.unlink()
                 if is_last:
                     raise DownloadError(
-                        f"{address(url)} is damaged at the server ({error}); it was downloaded twice. Try later."
+                        f"{address(url)} is damaged at the server ({error}); it was downloaded twice. The file or the "
+                        "list that names it is wrong: tell whoever publishes them."
                     ) from error
                 log.warning("%s is damaged (%s); downloading it again", address(url), error)
         with part.open("rb") as file:

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from time import perf_counter
 
 import pytest
 
@@ -86,7 +87,9 @@ def test_a_file_that_was_downloaded_before_a_kill_is_not_downloaded_again(
 def test_a_file_with_another_hash_is_refused(published: Path, tmp_path: Path) -> None:
     with serving(published) as server:
         settings = load_settings(catalogue=f"{server.url}/catalogue.json", cache_dir=tmp_path)
-        with pytest.raises(DownloadError, match=f"not {'0' * 64}"):
+        with pytest.raises(
+            DownloadError, match=f"not {'0' * 64}.*The file or the list that names it is wrong"
+        ):
             get("damaged", settings, reporter=SilentReporter())
     assert not list(tmp_path.glob("[a-z]*"))
 
@@ -95,7 +98,9 @@ def test_a_catalogue_in_a_folder_names_files_beside_it(published: Path, tmp_path
     settings = load_settings(catalogue=str(published / "catalogue.json"), cache_dir=tmp_path)
     manifest = get("sample", settings, reporter=SilentReporter())
     assert manifest.counts["papers"] == 2440
-    with pytest.raises(InvalidRequest, match=r"no library 'other'. It has: damaged, sample"):
+    with pytest.raises(
+        InvalidRequest, match=r"no library 'other'. It has: damaged, sample\. .*\"scholarbase demo\""
+    ):
         get("other", settings, reporter=SilentReporter())
 
 
@@ -127,6 +132,10 @@ def test_what_is_not_a_catalogue_is_an_error(tmp_path: Path) -> None:
         wrong.write_text(text)
         with pytest.raises(SourceError, match="is not a catalogue"):
             read_catalogue(load_settings(catalogue=str(wrong)))
+    begin = perf_counter()
+    with pytest.raises(DownloadError, match="does not respond"):
+        read_catalogue(load_settings(catalogue="http://127.0.0.1:9/catalogue.json"))
+    assert perf_counter() - begin < 5
     with pytest.raises(SourceError, match="cannot be read"):
         read_catalogue(load_settings(catalogue=str(tmp_path / "absent.json")))
 
