@@ -186,7 +186,10 @@ def show(settings: Settings, name: str, sessions: str | None) -> None:
 def report(
     settings: Settings, name: str, answers: Sequence[str], library: Path | None, sessions: str | None
 ) -> None:
-    """Print the costs of the session NAME, and with --answer its results."""
+    """Print the costs of the session NAME, and with --answer its results.
+
+    "answers" is the number of those that --answer names; what the agent answered is the last call of "session show".
+    """
     from scholarbase.search.library import Library
     from scholarbase.sessions.report import held_answers
     from scholarbase.sessions.report import report as made

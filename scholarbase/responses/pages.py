@@ -336,7 +336,8 @@ class Page:
     def _rest(self, count: int) -> str:
         """How to get the pieces from ``count`` on."""
         if "next_offset" in self.response:
-            return f"ask again with offset {self._offset + count * self._step} for the rest"
+            seen = "" if self._step else ", since these are left out now"
+            return f"ask again with offset {self._offset + count * self._step} for the rest{seen}"
         if self._is_ids:
             return f"ask again with the ids from place {count + 1} on"
         if self._is_check:

@@ -222,7 +222,9 @@ def tail(response: Mapping[str, Any]) -> str:
     elif response.get("truncated"):
         lines.append("There is more: ask again with a larger limit, with LIMIT and OFFSET, or with substr.")
     if response.get("next_offset") is not None and not left_out.keys() & {"papers", *COUNTED}:
-        lines.append(f"There are more: ask again with offset {response['next_offset']}.")
+        offset = response["next_offset"]
+        seen = "" if offset else ", since these are left out now"  # as with exclude_seen
+        lines.append(f"There are more: ask again with offset {offset}{seen}.")
     return "\n".join(filter(None, (*lines, _budget(response))))
 
 

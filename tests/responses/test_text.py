@@ -205,6 +205,10 @@ def test_one_paper() -> None:
         ({"snapshot": "abc", "total": 0, "next_offset": None, "results": []}, "Nothing matched."),
         ({"snapshot": "abc", "results": []}, "Nothing matched."),
         ({"snapshot": "abc", "total": 5, "next_offset": None, "results": []}, "0 of 5 papers, snapshot abc"),
+        (
+            {"snapshot": "abc", "total": 5, "next_offset": 0, "results": []},
+            "0 of 5 papers, snapshot abc\n\nThere are more: ask again with offset 0, since these are left out now.",
+        ),
     ],
 )
 def test_nothing_found(response: dict[str, Any], text: str) -> None:

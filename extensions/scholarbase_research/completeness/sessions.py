@@ -48,7 +48,10 @@ def session_recall(
     answers = [call.ids for call in calls if call.kind == "answer" and call.error is None]
     if not relevant and not known:
         if not answers:
-            raise InvalidRequest(f"The session {session.id!r} has no answer: name the relevant papers.")
+            raise InvalidRequest(
+                f"The session {session.id!r} has no answer: name the relevant papers with relevant, in a command "
+                "--relevant ID."
+            )
         relevant = answers[-1]
     papers = Papers.of(library, relevant, known, session.as_of)
     samples = samples_of(calls)

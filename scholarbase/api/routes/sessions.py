@@ -87,7 +87,7 @@ class ReportResponse(SessionResponse):
     seconds: float | None
     tokens: int | None
     recall_after: list[float] | None = Field(description="Recall after each call.")
-    answers: int
+    answers: int = Field(description="How many were named for this report, not what the agent answered.")
     answers_absent: list[str] = Field(description="Answers that the library does not hold.")
 
 
