@@ -28,6 +28,7 @@ def test_the_demo_builds_serves_and_ends(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "1. Two Dimensional QCD is a String Theory" in done.stdout
     assert " INFO Ready. Serving " in done.stderr
+    assert " INFO GET " not in done.stderr
     named = run_cli("info", "--library", "demo", SCHOLARBASE_CACHE_DIR=str(tmp_path))
     assert "7ccf7693f670d2dc4af225a09c8ae8b4" in named.stdout
     built = (tmp_path / "demo" / "manifest.json").stat().st_mtime_ns

@@ -52,10 +52,11 @@ def demo(settings: Settings, /, port: int | None, no_browser: bool, once: bool) 
         if not no_browser and has_display():
             webbrowser.open(url)
 
+    quiet = "warning"  # of workers: their lines for each request would be among the answers
     try:
-        serve(library, load_settings(library=library, port=port), on_ready=ready)
+        serve(library, load_settings(library=library, port=port, log_level=quiet), on_ready=ready)
     except AddressError:
-        serve(library, load_settings(library=library, port=0), on_ready=ready)
+        serve(library, load_settings(library=library, port=0, log_level=quiet), on_ready=ready)
 
 
 def sample() -> list[Path]:

@@ -111,7 +111,7 @@ def _check_counts(db: sqlite3.Connection, manifest: Manifest) -> str:
     listed = {name: entry["papers"] for name, entry in manifest.sets.items()}
     if sets != listed:
         raise VerificationFailed(f"The catalogue has the sets {sets}, and the manifest says {listed}.")
-    shown = [f"{rows:,} {table}" for table, rows in counts.items()] + (
+    shown = [f"{rows:,} {table}" for table, rows in counts.items() if rows] + (
         [f"{len(sets):,} sets"] if sets else []
     )
     return "counts: " + ", ".join(shown)

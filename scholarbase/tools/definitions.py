@@ -106,7 +106,7 @@ TOOLS: Final[tuple[Tool, ...]] = (
         {
             "q": "a question, words, title, id or link; reads: but not X",
             "syntax": 'query for "phrases", AND, OR, NOT, prefix*, title:word; default plain',
-            "mode": "words, meaning or both",
+            "mode": "both, words or meaning",
             "fusion": "of hybrid",
             "limit": f"default {DEFAULT_RESULTS}, to {MAX_LIMIT}",
             "offset": _OFFSET,
@@ -281,7 +281,9 @@ def tool_named(name: str, tool_set: ToolSet = "scholarbase") -> Tool:
     for tool in tools:
         if isinstance(name, str) and tool.name == (name.lower() if tool_set == "airqa" else name):
             return tool
-    reason = f"There is no tool {shown(name)}: the tools are {', '.join(tool.name for tool in tools)}."
+    names = ", ".join(tool.name for tool in tools if tool.name not in _OF_TEXTS)
+    of_texts = f"; for full texts also {', '.join(_OF_TEXTS)}" if tools is TOOLS else ""
+    reason = f"There is no tool {shown(name)}: the tools are {names}{of_texts}."
     if tool_set == "airqa" and isinstance(name, str):
         return unknown_action(name, reason)
     raise ToolNotFound(reason)

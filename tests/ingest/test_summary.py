@@ -56,7 +56,7 @@ def test_an_ingest_says_what_it_keeps_and_leaves_out(tmp_path: Path) -> None:
         "conflicts": ["0 ids of different papers; rejects.jsonl.gz names them"],
         "rejected": [
             "1 (1 no-title)",
-            "the first: line 5 of papers.jsonl: The title is None: a paper needs a title.",
+            "the first: line 5 of papers.jsonl: There is no title: a paper needs one.",
         ],
         "lead nowhere": [
             "1 reference from or to papers that are left out, or in none of the files read",

@@ -36,7 +36,8 @@ def parsed(name: str, arguments: Any) -> Any:
 
 def test_the_nine_tools_by_name() -> None:
     assert [tool.name for tool in TOOLS] == NAMES
-    with pytest.raises(ToolNotFound, match="no tool 'find': the tools are search_papers"):
+    names = "no tool 'find': the tools are search_papers, .*; for full texts also search_passages, read_paper"
+    with pytest.raises(ToolNotFound, match=names):
         tool_named("find")
 
 

@@ -100,7 +100,7 @@ def clean_title(value: Any) -> str:
     """A paper's title. Raises BadRecord: it is missing, or exceeds ``MAX_TITLE_LENGTH``."""
     title = clean(value, "title")
     if title is None:
-        raise BadRecord("no-title", f"The title is {shown(value)}: a paper needs a title.")
+        raise BadRecord("no-title", "There is no title: a paper needs one.")
     if len(title) > MAX_TITLE_LENGTH:
         raise BadRecord(
             "title-too-long",
