@@ -73,7 +73,7 @@ def serve(path: Path, settings: Settings, *, on_ready: Callable[[str], None] | N
     listeners = listen_together(settings.host, settings.port, settings.workers)
     try:
         of_workers = session_folder(settings, path)
-        check_sessions(of_workers, is_named=bool(settings.sessions))
+        check_sessions(of_workers, is_named=bool((settings.sessions or "").strip()))
         # Until the workers start. A terminal that closes does not stop a server.
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, signal.default_int_handler)
