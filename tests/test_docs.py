@@ -201,7 +201,7 @@ def test_every_dataset_is_documented() -> None:
 
 def test_every_reason_to_reject_a_line_is_documented() -> None:
     sources = "".join(path.read_text() for path in (ROOT / "scholarbase" / "ingest" / "sources").glob("*.py"))
-    reasons = set(re.findall(r'(?:BadRecord|Reject)\(\s*"([a-z-]+)"', sources))
+    reasons = set(re.findall(r'(?:BadRecord\(|Reject\(|_required\(record, "\w+",)\s*"([a-z-]+)"', sources))
     assert {"bad-type", "no-title", "no-abstract"} <= reasons
     assert reasons <= set(re.findall(r"`([a-z-]+)`", text("docs/ingest.md")))
 
