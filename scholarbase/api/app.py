@@ -35,6 +35,7 @@ from scholarbase.api.routes import about, authors, documents, papers, search
 from scholarbase.api.routes import sessions as session_routes
 from scholarbase.api.routes import tools as tool_routes
 from scholarbase.api.tracing import Tracer
+from scholarbase.errors import MissingExtra
 from scholarbase.extensions import check_choice
 from scholarbase.extras import is_installed, missing
 from scholarbase.search.library import Library
@@ -186,7 +187,7 @@ def _mcp(app: FastAPI, settings: Settings, offered: Any) -> tuple[ASGIApp, Abstr
     """The application of ``/mcp`` or a path below it, and the context in which it runs."""
     if not is_installed("mcp"):
         error = missing("mcp", "mcp", "The Model Context Protocol")
-        return problems.tools_error(error), nullcontext()
+        return problems.tools_error(MissingExtra(f"{error} Then restart the server.")), nullcontext()
     from scholarbase.api.mcp import McpApp, over_http
 
     tools = over_http(app.state, max_bytes=settings.max_body_bytes, offered=offered)
