@@ -98,6 +98,19 @@ def test_files_that_cannot_be_read(
     assert 'run "scholarbase demo" first' in done.stderr
 
 
+def test_a_folder_with_the_name_of_a_library_is_named(
+    sample_library: Path, listed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A folder ./demo was used instead of the library demo without a word."""
+    monkeypatch.setenv("SCHOLARBASE_CACHE_DIR", str(tmp_path / "cache"))
+    (tmp_path / "cache" / "demo").mkdir(parents=True)
+    (tmp_path / "demo").symlink_to(sample_library)
+    monkeypatch.chdir(tmp_path)
+    done = run_cli("check", listed, "--library", "demo")
+    assert done.returncode == 0
+    assert f"demo is the folder {sample_library.resolve()} here, not the library" in done.stderr
+
+
 @pytest.mark.slow
 def test_a_list_of_more_than_a_request_takes(sample_library: Path, tmp_path: Path) -> None:
     long = tmp_path / "long.bib"

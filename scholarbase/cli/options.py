@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import NoneType
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from scholarbase.client import Client
     from scholarbase.encoders import Encoder
     from scholarbase.search.library import Library
+
+log = logging.getLogger(__name__)
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -181,8 +184,13 @@ def require_library(library: Path | str | None, settings: Settings) -> Path:
 def local_library(library: Path | str | None, settings: Settings) -> Path | None:
     """As :func:`require_library`, None if no library is named."""
     named = library or settings.library
-    if not isinstance(named, str):
-        return downloaded_library(named, settings) if named is not None and not named.exists() else named
+    if named is None:
+        return None
+    if isinstance(named, Path):
+        if not named.exists():
+            return downloaded_library(named, settings)
+        warn_of_folder(named, settings)
+        return named
     from scholarbase.progress import reporter
 
     fetchers = added_names("library_fetchers")
@@ -209,6 +217,18 @@ def downloaded_library(named: Path, settings: Settings) -> Path:
     return folder if len(named.parts) == 1 and folder.is_dir() else named
 
 
+def warn_of_folder(named: Path, settings: Settings) -> None:
+    """Log a warning if a folder here has the name of a library that ``get`` or ``demo`` wrote: the folder is used."""
+    library = settings.libraries_folder / named
+    if len(named.parts) == 1 and library.is_dir() and library.resolve() != named.resolve():
+        log.warning(
+            "%s is the folder %s here, not the library %s of that name: for the other one, give its path.",
+            named,
+            named.resolve(),
+            library,
+        )
+
+
 def require_target(library: Path | None, settings: Settings) -> Path:
     """The folder of the library that is written."""
     path = library or settings.library
@@ -216,6 +236,7 @@ def require_target(library: Path | None, settings: Settings) -> Path:
         raise InvalidRequest("No library: give --library DIR, or set SCHOLARBASE_LIBRARY.")
     if isinstance(path, str) or is_url(str(path).replace(":/", "://", 1)):
         raise InvalidRequest(f"{path} is a URL, and the library is written: give --library DIR.")
+    warn_of_folder(path, settings)
     return path
 
 

@@ -188,7 +188,10 @@ def request_error(error: httpx.RequestError, url: str, attempts: int) -> Scholar
     if isinstance(error, (httpx.ReadTimeout, httpx.WriteTimeout, httpx.PoolTimeout)):
         advice = "try again later, request less, or use a longer timeout."
     else:
-        advice = "check that the server runs (scholarbase serve) and that the address is right."
+        advice = (
+            "check that the server runs (scholarbase serve) and that the address is right; commands use a library "
+            "without a server by --library."
+        )
     return ServerUnreachable(f"No response from {url} in {attempts_text(attempts)} ({detail}): {advice}")
 
 
