@@ -16,11 +16,13 @@ from typing import Any, Final
 
 import httpx
 import pytest
+from fastapi.testclient import TestClient
 from mcp import Client, MCPError, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared._httpx_utils import create_mcp_http_client
 
 from scholarbase.api.access.keys import create_key
+from scholarbase.api.app import create_app
 from scholarbase.search.library import Library
 from scholarbase.tools.definitions import TOOLS
 from tests.conftest import run_cli, serving_in_thread
@@ -471,3 +473,11 @@ def test_sessions_record_search_and_fetch_as_native_calls(server: str) -> None:
     assert lines[0]["ids"] == [hit["id"] for hit in found.structured_content["results"]]
     assert lines[1]["ids"] == [fetched.structured_content["id"]]
     assert {line["arguments"]["as_of"] for line in lines[:2]} == {"1993-06"}
+
+
+def test_a_server_without_the_package_did_not_say_that_it_must_be_restarted(
+    sample: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("scholarbase.api.app.is_installed", lambda package: False)
+    response = TestClient(create_app(sample), base_url="http://127.0.0.1").post("/mcp", json={})
+    assert (response.status_code, "restart the server" in response.text) == (501, True)
