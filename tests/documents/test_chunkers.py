@@ -134,6 +134,13 @@ def test_paragraphs_have_the_headings_before_them() -> None:
     assert [passage.section for passage in cut(paper, "paragraphs")] == [None, 0, 1, 2]
 
 
+def test_a_section_without_a_heading_begins_with_a_paragraph_of_its_own() -> None:
+    paper = document("# We took data.", "We cleaned them.")
+    first = Paragraph(0, len("We took data."), 0)
+    paper = Document(paper.text, paper.sections, [first, *paper.paragraphs])
+    assert texts(paper, "paragraphs") == ["We took data.", "We cleaned them."]
+
+
 def test_tokens_of_a_text_and_its_sections() -> None:
     paper = document("An abstract.", "# Method", "## Data", "We took data.", "# Results", "It works, too.")
     assert token_counts(paper, TOKENS) == (3 + 1 + 1 + 4 + 1 + 5, [6, 5, 6])

@@ -385,6 +385,22 @@ def test_searches_share_evenly_and_what_one_leaves_goes_to_the_others() -> None:
     moved = fit_response(response, 1200, offset=[0, 100, 0])
     assert moved["results"][1]["next_offset"] == 100 + len(moved["results"][1]["results"])
 
+    long = page(1, "word " * 1000 + "end.")  # a sentence that does not fit, so that its room is left
+    sizes = [
+        len(one["results"])
+        for one in fit_response({**response, "results": [long, page(60)]}, 1200)["results"]
+    ]
+    assert sizes[0] == 1
+    assert sizes[1] > 1200 / 2 // 30  # more than half would hold
+
+
+@pytest.mark.parametrize("key", ["text", "observation"])
+def test_a_text_is_not_cut_in_its_first_half_if_words_fit(key: str) -> None:
+    text = "A line.\n\n" + "word " * 1000
+    shown = fit_response({"document": "d", "start": 0, "end": len(text), key: text}, 300)[key]
+    assert len(shown) > 500
+    assert text.startswith(shown.partition("\n[")[0])
+
 
 def test_a_response_without_papers_names_the_tokens_for_one() -> None:
     response = page(3, title := "word " * 100)

@@ -11,6 +11,7 @@ from scholarbase.identifiers import parse
 from scholarbase.indexes.titles import normalize_title
 from scholarbase.indexes.vectors.base import ScoredId
 from scholarbase.models.requests import SearchRequest
+from scholarbase.search import known_items
 from scholarbase.search.known_items import KnownItem, put_first
 from scholarbase.search.library import Library
 from tests.libraries import opened_library, papers_of
@@ -169,6 +170,12 @@ def dated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
         ("Big-Bird: Longer Sequences", "Attention is sparse.", "2020-07-28"),
         *((f"A U-Net of kind {n}", "The unet or UNet is deep.", "2019-01-01") for n in range(120)),
         ("U-Net: Machine Reading Comprehension", "Unanswerable questions.", "2018-10-12"),
+        *((f"Radios of kind {n}", "LoRA is a radio.", "2016-02-01") for n in range(10)),
+        ("LoRA: Low-Rank Adaptation", "Adapters are small.", "2021-06-17"),
+        *((f"Adapters of kind {n}", "We use LoRA.", "2022-05-01") for n in range(110)),
+        *((f"Descent of kind {n}", "SGD converges.", "2015-02-01") for n in range(45)),
+        ("SGD: Improved Rates", "Steps are small.", "2019-01-27"),
+        *((f"Steps of kind {n}", "We use SGD.", "2020-05-01") for n in range(75)),
     ]
     rows = [
         row | {"publicationdate": day, "year": int(day[:4])}
@@ -198,6 +205,12 @@ def test_a_word_that_a_paper_introduced_is_its_name(dated: Library) -> None:
         ("bigbird", "Big-Bird: Longer Sequences"),
     ):
         assert named(dated, q, syntax="plain") == [title], q
+
+
+def test_a_word_with_many_earlier_papers_is_no_name(dated: Library, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(known_items, "NEW_SHARE_OF_ALL", 1.0)  # as in a library where these papers are few
+    assert named(dated, "lora") == ["LoRA: Low-Rank Adaptation"]  # 8% are earlier
+    assert named(dated, "sgd") == []  # 37%
 
 
 def test_a_word_is_common_from_the_day_on_which_many_papers_have_it(dated: Library) -> None:

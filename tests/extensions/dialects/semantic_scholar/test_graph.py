@@ -84,6 +84,11 @@ def test_filters_hold_for_the_whole_ranking(server: str, sample: Library, limit:
     assert (last["total"], last["data"]) == (len(own), [])
 
 
+def test_papers_in_a_list_of_a_paper_have_their_titles(server: str) -> None:
+    [first, *_] = get(server, f"paper/{QCD}", fields="citations")["citations"]
+    assert set(first) == {"paperId", "title"}
+
+
 def test_a_paper_has_the_values_of_its_source(server: str) -> None:
     [row] = [row for row in sample_rows("papers") if row["corpusid"] == CORPUS_ID]
     [arxiv] = [row for row in arxiv_rows() if row["id"] == "hep-th/9301068"]
