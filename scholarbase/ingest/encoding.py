@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections import Counter
 from collections.abc import Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
@@ -78,11 +79,7 @@ def load_vectors(
     counts: Counter[str] = Counter()
     with reporter.stage("load vectors", "vectors", None) as tracker:
         for number, (names, vectors) in enumerate(open_vectors(path)):
-            if vectors.shape[1] != encoder.spec.dimensions:
-                raise EncoderMismatch(
-                    f"The vectors in {path} have {vectors.shape[1]} dimensions, and those of {encoder.spec.name} "
-                    f"have {encoder.spec.dimensions}: give the encoder that computed them."
-                )
+            _check_dimensions(vectors, encoder.spec, path)
             ids = _resolve(db, names)
             known = ids > 0
             counts["vectors_read"] += len(names)
@@ -98,6 +95,25 @@ def load_vectors(
         )
     counts["vectors_repeated"] = parts.open().repeated
     return counts
+
+
+def check_first_vectors(path: Path, spec: EncoderSpec) -> None:
+    """Check the dimensions of the first vectors of a file, before anything is indexed.
+
+    Raises:
+        EncoderMismatch: they are not the encoder's.
+        SourceError: the file cannot be read.
+    """
+    for _, vectors in islice(open_vectors(path), 1):
+        _check_dimensions(vectors, spec, path)
+
+
+def _check_dimensions(vectors: npt.NDArray[np.float32], spec: EncoderSpec, path: Path) -> None:
+    if vectors.shape[1] != spec.dimensions:
+        raise EncoderMismatch(
+            f"The vectors in {path} have {vectors.shape[1]} dimensions, and those of {spec.name} have "
+            f"{spec.dimensions}: give the encoder that computed them."
+        )
 
 
 def _documents(db: sqlite3.Connection, after: int, count: int) -> list[tuple[int, str, str | None]]:

@@ -54,7 +54,7 @@ from scholarbase.indexes.vectors.bm25 import Bm25Parameters
 from scholarbase.ingest import sealing
 from scholarbase.ingest.dense import DenseParts
 from scholarbase.ingest.encoded import Encoding
-from scholarbase.ingest.encoding import encode_papers, load_vectors
+from scholarbase.ingest.encoding import check_first_vectors, encode_papers, load_vectors
 from scholarbase.ingest.folder import ENCODER, BuildFolder, build_errors
 from scholarbase.ingest.fulltexts import FullTexts
 from scholarbase.ingest.passages import index_passages, summarize
@@ -135,8 +135,10 @@ def ingest(
         raise InvalidRequest(
             "Vectors computed elsewhere need the encoder that computed them: give --encoder too."
         )
-    if vectors is not None and encoder is not None and (encoding := Encoding.read(Path(vectors))) is not None:
-        encoding.check(encoder.spec, Path(vectors))
+    if vectors is not None and encoder is not None:
+        if (encoding := Encoding.read(Path(vectors))) is not None:
+            encoding.check(encoder.spec, Path(vectors))
+        check_first_vectors(Path(vectors), encoder.spec)
     library = Path(library)
     with build_errors(library), rare_collections():
         folder = BuildFolder(library)

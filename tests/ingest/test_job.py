@@ -317,11 +317,12 @@ def test_vectors_of_another_encoder_are_refused(
     refused = partial(ingest, [small_snapshot], tmp_path / "library", encoder=packaged, vectors=vectors)
     ids = [str(row["externalids"]["ArXiv"]) for row in sample_rows("papers")][:50]
     rng = np.random.default_rng(0)
-    for dimensions, what in ((256, "are not from"), (384, "have 384 dimensions")):
+    for dimensions, what, is_indexed in ((384, "have 384 dimensions", False), (256, "are not from", True)):
         np.save(vectors, rng.normal(size=(50, dimensions)).astype(np.float32))
         (tmp_path / "ids.txt").write_text("\n".join(ids) + "\n")
         with pytest.raises(EncoderMismatch, match=what):
             refused()
+        assert (tmp_path / "library").exists() == is_indexed
     with pytest.raises(InvalidRequest, match="need the encoder"):
         ingest([small_snapshot], tmp_path / "library", vectors=vectors)
     np.save(vectors, rng.normal(size=(1, 256)).astype(np.float32))
