@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import orjson
-import zstandard
 
 from scholarbase.databases import open_for_writing, small_cache
 from scholarbase.indexes.schema import BUILD_BUSY_SECONDS, BUILD_LOG
@@ -203,6 +202,8 @@ class RecordStore:
     """The file, open for writing. The caller commits, with :meth:`transaction`."""
 
     def __init__(self, path: Path) -> None:
+        import zstandard
+
         self.db = open_for_writing(path, busy_seconds=BUILD_BUSY_SECONDS)
         self.db.executescript(_PRAGMAS)
         self.db.executescript(_SCHEMA)
