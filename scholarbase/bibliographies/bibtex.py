@@ -289,12 +289,13 @@ def _reference(block: _Block, inherited: Mapping[str, str], purpose: Purpose) ->
     names, has_more = split_names(fields.get("author") or own.get("editor", ""))
     date, written_year = fields.get("date", ""), fields.get("year", "")
     year = first_year(written_year) or first_year(date)
+    ids, invalid_ids = _ids(own, own=purpose.own_ids)
     title = next((own[name] for name in (*_TITLES, "booktitle") if own.get(name)), "")
     return Reference(
         block.raw,
         block.line,
         block.key,
-        _ids(own, own=purpose.own_ids),
+        ids,
         authors=tuple(map(_name, names[: purpose.max_authors])),
         more_authors=has_more or len(names) > purpose.max_authors,
         year=year,
@@ -306,6 +307,7 @@ def _reference(block: _Block, inherited: Mapping[str, str], purpose: Purpose) ->
         volume=_plain(fields.get("volume", "")) or None,
         pages=_plain(own.get("pages", "")) or None,
         inherited="".join(f", {name} = {{{value}}}" for name, value in inherited.items()),
+        invalid_ids=invalid_ids,
         **plain_texts(
             with_subtitle(title, own.get("subtitle", "")),
             own.get("abstract", ""),
@@ -342,8 +344,10 @@ def _name_parts(text: str) -> dict[str, str]:
     return parts
 
 
-def _ids(fields: Mapping[str, str], *, own: bool) -> tuple[Identifier, ...]:
+def _ids(fields: Mapping[str, str], *, own: bool) -> tuple[tuple[Identifier, ...], tuple[str, ...]]:
+    """The ids of an entry, and the values of fields for ids that have none."""
     ids: list[Identifier] = []
+    invalid: list[str] = []
     kind = (fields.get("eprinttype") or fields.get("archiveprefix", "")).strip().lower()
     schemes = _SCHEMES | {"eprint": _EPRINTS.get(kind, "arXiv")}
     for name in _WITH_IDS:
@@ -361,8 +365,13 @@ def _ids(fields: Mapping[str, str], *, own: bool) -> tuple[Identifier, ...]:
         elif own and name in _NOTES:
             ids += leading_ids(value)
         else:
-            ids += [match.id for match in find_ids(value)]
-    return tuple(dict.fromkeys(ids))
+            found = [match.id for match in find_ids(value)]
+            ids += found
+            # Exports have links to pages in these fields, and eprints of other archives.
+            is_for_ids = name == "doi" or (name == "eprint" and kind in ("", "arxiv"))
+            if is_for_ids and value and not found and "://" not in value:
+                invalid.append(f"{name} = {value}")
+    return tuple(dict.fromkeys(ids)), tuple(invalid)
 
 
 def _text(value: str, macros: Mapping[str, str]) -> str:

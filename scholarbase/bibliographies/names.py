@@ -15,7 +15,7 @@ _INITIALS: Final = re.compile(r"(?:[^\W\d_]\.?-?){1,4}")
 _AND: Final = re.compile(r"(?:^|(?<=\s))and(?=\s|$)|;", re.IGNORECASE)
 _BRACE: Final = re.compile(r"\\.|[{}]", re.DOTALL)
 _OTHERS: Final = re.compile(r"\W{0,3}(?:others|et\.? ?al\.?|\.\.\.|\u2026)\W{0,3}", re.IGNORECASE)
-
+_OTHERS_BEHIND: Final = re.compile(r"[\s,]{1,4}et\.? ?al\.?$", re.IGNORECASE)
 
 _GROUPS: Final = frozenset(
     {
@@ -196,8 +196,8 @@ def split_names(text: str) -> tuple[list[str], bool]:
         pieces.append(text[start : match.start()])
         start = match.end()
     names = [name for piece in (*pieces, text[start:]) if (name := piece.strip())]
-    people = [name for name in names if not _OTHERS.fullmatch(name)]
-    return people, len(people) < len(names)
+    people = [_OTHERS_BEHIND.sub("", name) for name in names if not _OTHERS.fullmatch(name)]
+    return people, people != names
 
 
 def listed_names(text: str) -> list[str]:

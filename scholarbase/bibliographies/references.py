@@ -42,7 +42,8 @@ class Reference:
 
     ``raw`` is its text in the input, which starts at ``line`` (from 1). ``problem`` is the reason why it cannot be
     read; the other fields are then empty. ``authors`` are names as they are written, in braces if the source marks them
-    as groups; ``more_authors`` stands for those behind "et al.". ``inherited`` has the fields that other entries of
+    as groups; ``invalid_ids`` are values of the fields ``doi`` and ``eprint`` of BibTeX that are no ids;
+    ``more_authors`` stands for those behind "et al.". ``inherited`` has the fields that other entries of
     BibTeX give this one. ``is_plain``: a line of text, in which ``title`` is a guess and ``authors`` are not separated.
     ``years`` are all that a line mentions. ``kind`` is the format's own word for the type of the entry, ``date`` a
     whole day, ``YYYY-MM-DD``. These and the fields behind them are empty in plain text.
@@ -71,6 +72,7 @@ class Reference:
     written_title: str | None = None
     written_abstract: str | None = None
     inherited: str = ""
+    invalid_ids: tuple[str, ...] = ()
 
     @property
     def whole(self) -> str:

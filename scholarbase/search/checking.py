@@ -154,6 +154,14 @@ class Checking:
         """Find the paper that a reference means."""
         if reference.problem is not None:
             return Outcome("unreadable", reference.problem)
+        outcome = self._found(reference)
+        if not reference.invalid_ids:
+            return outcome
+        return outcome._replace(
+            reason=f"{outcome.reason} Not a valid id: {', '.join(reference.invalid_ids)}."
+        )
+
+    def _found(self, reference: Reference) -> Outcome:
         text = line_text(reference) if reference.is_plain else ""
         key = _citation_key(text)
         sharing = [] if key is None else self._catalog.sharing_key(key.value, self._day)
@@ -169,16 +177,15 @@ class Checking:
                 f"Its ids name different papers: {names}.", [(1.0, number) for _, number, _ in named]
             )
         if named:
-            return self._checked_id(reference, text, *named[0])
+            return self._checked_id(reference, text, *named[0], missing)
         comparisons = self._by_title(reference, text)
         best = comparisons[0] if comparisons else None
         if best is not None and best.is_same:
             return self._by_title_held(comparisons, missing)
         shown = [comparison for comparison in comparisons if _is_near(comparison, is_line=bool(text))]
         if shown:
-            lacking = f" No paper of this snapshot has the id {_names(missing)}." if missing else ""
             return _near(
-                _why_near(shown[0]) + lacking,
+                _why_near(shown[0]) + _lacking(missing),
                 [(comparison.score or 0.0, comparison.number) for comparison in shown],
             )
         return _absent(reference, missing)
@@ -199,7 +206,13 @@ class Checking:
         return named, [name for name, number in zip(ids, numbers, strict=True) if number not in exist]
 
     def _checked_id(
-        self, reference: Reference, text: str, name: Identifier, number: int, paper: Paper
+        self,
+        reference: Reference,
+        text: str,
+        name: Identifier,
+        number: int,
+        paper: Paper,
+        missing: Sequence[Identifier],
     ) -> Outcome:
         """The outcome for a reference with the id of a paper."""
         if reference.is_plain:
@@ -211,18 +224,20 @@ class Checking:
             comparison = compare(reference, number, paper)
             score = comparison.score or 0.0
             has_title = titles_agree(reference.title, paper.title)
+        same_id = "" if str(name) == paper.id else f"{paper.id}, "
+        named = f'{name} names {same_id}"{shortened(paper.title or "")}"'
         if not has_title and reference.title is not None:
-            title = shortened(paper.title or "")
-            reason = f'{name} names {paper.id}, "{title}", which is not the title of the reference'
+            reason = f"{named}, which is not the title of the reference"
             return self._disagree(
                 reference, text, reason, number, relation_of(reference.title, paper.title)[1]
             )
         if comparison.stated and not comparison.agreed:
-            reason = f"{name} names {paper.id}, but the reference names none of its authors"
+            reason = f"{named}, but the reference names none of its authors"
             return self._disagree(reference, text, reason, number, score)
-        return self._held(
-            _reason(f"{name} names this paper", comparison.differences), number, comparison.differences
-        )
+        differences, unknown = _other_ids(paper, missing)
+        differences = comparison.differences + differences
+        reason = _reason(f"{name} names this paper", differences) + _lacking(unknown)
+        return self._held(reason, number, differences)
 
     def _disagree(
         self, reference: Reference, text: str, reason: str, number: int, score: float | None
@@ -323,23 +338,20 @@ class Checking:
                 f"Several papers have this title, and their authors cannot be compared: {ids}.",
                 [(comparison.score or 0.0, comparison.number) for comparison in (best, *alike)],
             )
-        differences = best.differences
-        for name in missing:
-            external_id = best.paper.external_ids.get(name.scheme)
-            if external_id is None:
-                continue
-            if name.scheme == "arXiv":
-                return _near(
-                    f"{name} is not in this snapshot, and the paper with this title is {best.paper.id}.",
-                    [(best.score or 0.0, best.number)],
-                )
-            differences += (Difference("id", str(name), f"{name.scheme}:{external_id}"),)
+        arxiv = next((name for name in missing if name.scheme == "arXiv"), None)
+        if arxiv is not None and "arXiv" in best.paper.external_ids:
+            return _near(
+                f"{arxiv} is not in this snapshot, and the paper with this title is {best.paper.id}.",
+                [(best.score or 0.0, best.number)],
+            )
+        other_ids, unknown = _other_ids(best.paper, missing)
+        differences = best.differences + other_ids
         nearly = "" if best.relation == "same" else "nearly "
         if best.stated:
             agreement = f"The authors and {nearly}the title are those of this paper"
         else:
             agreement = f"The title is {nearly}that of this paper; its authors cannot be compared"
-        return self._held(_reason(agreement, differences), best.number, differences)
+        return self._held(_reason(agreement, differences) + _lacking(unknown), best.number, differences)
 
     def _held(self, reason: str, number: int, differences: tuple[Difference, ...]) -> Outcome:
         [paper] = self._catalog.papers([number], ("abstract", "comment", "status", "notices"))
@@ -424,6 +436,23 @@ def _why_near(best: Comparison) -> str:
     if not best.stated:
         return f"{paper.id} has this title, but it is short or its year differs, and the authors cannot be compared."
     return f"{paper.id} has a similar title, but its year differs by {best.gap}."
+
+
+def _other_ids(
+    paper: Paper, missing: Sequence[Identifier]
+) -> tuple[tuple[Difference, ...], list[Identifier]]:
+    """The ids of no paper that differ from those of the paper, and those of schemes in which it has none."""
+    known = {name.scheme: paper.external_ids.get(name.scheme) for name in missing}
+    differences = tuple(
+        Difference("id", str(name), f"{name.scheme}:{known[name.scheme]}")
+        for name in missing
+        if known[name.scheme] is not None
+    )
+    return differences, [name for name in missing if known[name.scheme] is None]
+
+
+def _lacking(ids: Sequence[Identifier]) -> str:
+    return f" No paper of this snapshot has the id {_names(ids)}." if ids else ""
 
 
 def _names(ids: Sequence[Identifier]) -> str:

@@ -188,13 +188,22 @@ def _people_in(before: str, after: str, names: Sequence[str]) -> tuple[int, int,
     agreed = sum(_is_named(name, written) for name in people)
     if agreed:
         # A line may leave out authors behind "et al."; those that it names are found one by one.
-        stated = agreed if _ET_AL.search(rest) else len(people)
-        return agreed, stated, agreed < stated
+        if _ET_AL.search(rest):
+            return agreed, agreed, False
+        stated = agreed if _are_first_authors(before, people) else len(people)
+        return agreed, stated, agreed < len(people)
     # Before a title stand names; elsewhere a name is known by its initials.
     capitals = after and any(len(word) > 1 and word[0].isupper() for word in _WORD.findall(before))
     if capitals or _PERSON.search(rest):
         return 0, len(people), True
     return 0, 0, False
+
+
+def _are_first_authors(before: str, people: Sequence[str]) -> bool:
+    """Whether a text before a title names the first author, and nobody else than authors of the paper."""
+    written = {fold(word) for word in _WORD.findall(before) if len(word) > 1 and word[0].isupper()}
+    known = {fold(word) for name in people for word in _WORD.findall(name)}
+    return written <= known and _is_named(people[0], written)
 
 
 def _is_named(name: str, written: set[str]) -> bool:

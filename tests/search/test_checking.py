@@ -82,6 +82,43 @@ def test_an_id_beside_the_title_of_another_paper_is_near(sample: Library) -> Non
     assert "arXiv:2001.00001 is not in this snapshot" in other.reason
 
 
+def test_a_wrong_id_beside_the_right_one_is_named(sample: Library) -> None:
+    """Only the id that names a paper was compared, and values that are no ids were left out."""
+    entry = "@misc{{k, title={{Two Dimensional QCD is a String Theory}}, author={{Gross and others}}, {}}}"
+    for ids, different in (
+        ("doi={10.1000/xyz}, eprint={hep-th/9301068}", ["DOI:10.1000/xyz"]),
+        ("doi={10.1000/xyz}", ["DOI:10.1000/xyz"]),
+        ("eprint={9999.99999}, doi={not a doi}", []),
+        ("eprint={j.ctt1}, eprinttype={jstor}", []),
+    ):
+        one = check(sample, entry.format(ids))
+        assert (one.status, [d.reference for d in one.differences if d.field == "id"]) == ("held", different)
+        assert ("Not a valid id: doi = not a doi, eprint = 9999.99999." in one.reason) == ("not" in ids)
+
+
+def test_first_authors_stand_for_those_who_follow(tmp_path: Path) -> None:
+    """Gross et al. was one name in BibTeX, and in a line one author of four was not enough."""
+    title = "Deep learning for finding cars"
+    entry = f"@misc{{{{k, title={{{{{title}}}}}, author={{{{{{}}}}}}, eprint={{{{2001.00001}}}}, abstract={{{{A}}}}}}}}"
+    people = ("Bell, Ann", "Dee, Carl", "Eves, Finn", "Gold, Hal")
+    (tmp_path / "own.bib").write_text(entry.format(" and ".join(people)))
+    ingest([tmp_path / "own.bib"], tmp_path / "library")
+    named = f'arXiv:2001.00001 names "{title}", but the reference names none of its authors.'
+    with Library.open(tmp_path / "library") as library:
+        for text, status, fields in (
+            (entry.format("Bell et al."), "held", []),
+            (entry.format("Bell"), "held", ["authors"]),
+            (f"Bell. {title}. 2017", "held", ["authors"]),
+            (f"Bell, A., Dee, C. {title}. 2017", "held", ["authors"]),
+            (f"Dee. {title}. 2017", "near", []),
+            (f"Bell, A., Smith, J. {title}. 2017", "near", []),
+            (entry.format("Smith, J."), "near", []),
+        ):
+            one = check(library, text)
+            assert (one.status, [d.field for d in one.differences]) == (status, fields), text
+    assert one.reason == named
+
+
 def test_what_the_snapshot_lacks_is_not_said_not_to_exist(sample: Library) -> None:
     physics = check(sample, "J. P. Perdew, K. Burke, and M. Ernzerhof, Phys. Rev. Lett. 77, 3865 (1996)")
     assert (physics.status, physics.reason) == ("not_in_snapshot", "No title or id found in the reference.")
