@@ -7,6 +7,7 @@ entry, also of a removed entry, and those that the keep rule dropped too.
 
 from __future__ import annotations
 
+import logging
 import sqlite3
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
@@ -23,6 +24,8 @@ from scholarbase.ingest.records import OWN_REJECTS_ALWAYS_ALLOWED, PaperRecord, 
 from scholarbase.ingest.sources import Columns, Dataset, SourceFile, StoredBytes, read_records
 from scholarbase.ingest.store import SCHEMES, About, RecordStore, links_of
 from scholarbase.models.limits import KeepRule
+
+log = logging.getLogger("scholarbase.updates")
 
 MAX_ENTRIES: Final = 100_000
 """Entries that a library may have to be updated: their papers are in memory, some kilobytes each."""
@@ -87,6 +90,17 @@ def read_own(
         )
     with store.transaction():
         earlier = store.replace_entries(file.name, records, sets)
+    newer = OwnKeys()
+    newer.add(records)
+    gone = sum(not newer.match(ids_of(record), title_hash(record.title)) for record in earlier)
+    if gone:
+        log.warning(
+            "%s replaces the file of that name in the library, which loses %d of its %d entries: to add a file, give "
+            "it another name.",
+            file.name,
+            gone,
+            len(earlier),
+        )
     return len(records), earlier, rejects
 
 
