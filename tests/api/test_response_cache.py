@@ -139,6 +139,9 @@ async def test_the_size_is_bounded() -> None:
     for key in keys:
         await cache.get(key, lambda: run(2**16))
     assert [key for key in keys if key in cache] == keys[85:]
+    await cache.get(keys[85], lambda: run(2**16))  # now the last that was used
+    await cache.get(keys[0], lambda: run(2**16))
+    assert (keys[85] in cache, keys[86] in cache) == (True, False)
     await cache.get(b"large", lambda: run(2**21))
     assert b"large" not in cache
 

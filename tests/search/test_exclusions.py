@@ -168,6 +168,8 @@ def test_what_is_avoided_comes_last(small: Library, way: dict[str, Any]) -> None
     assert pages[-1].total == len(TEXTS)
     filtered = small.search(q, limit=100, within=["CorpusId:5", "CorpusId:1"], **way)
     assert numbers(filtered) == [1, 5]
+    without = small.search(q, limit=100, exclude_ids=["CorpusId:5"], **way)
+    assert set(numbers(without)) == set(order) - {5}
 
 
 def test_a_term_and_a_title_of_the_library_are_kept(small: Library) -> None:
