@@ -3,13 +3,18 @@
 import gzip
 import json
 import shutil
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from scholarbase.errors import TooManyRejects
+from scholarbase.ingest.checkpoint import Checkpoint
+from scholarbase.ingest.records import Reject
 from scholarbase.manifest import read_manifest
 from scholarbase.search.verification import verify
 from tests.conftest import SAMPLE, run_cli, sample_rows
@@ -190,3 +195,15 @@ def test_two_jobs_on_one_library(release: Path, tmp_path: Path) -> None:
     holder.communicate(b"\n")
     assert second.returncode == 3
     assert "Another ingest is writing" in second.stderr
+
+
+@pytest.mark.parametrize(("allowed", "lines"), [(3, 10), (50, 1000)])
+def test_as_many_rejects_as_are_allowed_do_not_stop_a_job(allowed: int, lines: int) -> None:
+    with closing(sqlite3.connect(":memory:")) as db:
+        checkpoint = Checkpoint(db)
+        checkpoint.reject("papers.jsonl", "papers", [(7, Reject("bad-id", "No id."))])
+        checkpoint.set("counts", {"lines_papers": lines, "rejects_papers": allowed})
+        checkpoint.check_rejects("papers", "lines", 0.05, always=3)
+        checkpoint.set("counts", {"lines_papers": lines, "rejects_papers": allowed + 1})
+        with pytest.raises(TooManyRejects, match=r"line 7 of papers\.jsonl"):
+            checkpoint.check_rejects("papers", "lines", 0.05, always=3)

@@ -27,7 +27,7 @@ from scholarbase.markup import plain
 from scholarbase.models.encoders import PACKAGED
 from scholarbase.models.requests import SearchBatchBody, SearchRequest, TitleBatchBody
 from scholarbase.models.responses import SearchResponse
-from scholarbase.search import plan, ranking
+from scholarbase.search import legs, plan, ranking
 from scholarbase.search.library import Library
 from scholarbase.settings import Settings, load_settings
 from tests.conftest import arxiv_rows, sample_edges, sample_rows
@@ -95,6 +95,17 @@ def test_totals_and_next_offsets_hold_until_the_end(sample: Library, engine: Any
     assert sample.search("theory model", offset=count - 11, **asked).next_offset == count - 1
     beyond = sample.search("theory model", offset=count, **asked)
     assert (beyond.results, beyond.total, beyond.next_offset) == ((), count, None)
+
+
+@pytest.mark.parametrize(("q", "less", "relation"), [("string", 0, "eq"), ("quantum", 1, "gte")])
+def test_an_exact_total_ends_at_the_most_that_are_counted(
+    sample: Library, monkeypatch: pytest.MonkeyPatch, q: str, less: int, relation: str
+) -> None:
+    everything = sample.search(q, mode="sparse", engine="bm25", limit=1000).results
+    assert 100 < len(everything) < 1000
+    monkeypatch.setattr(legs, "MOST_COUNTED", len(everything) - less)
+    found = sample.search(q, mode="sparse", engine="bm25", exact=True)
+    assert (found.total, found.total_relation) == (len(everything) - less, relation)
 
 
 @pytest.mark.parametrize(
