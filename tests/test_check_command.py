@@ -64,7 +64,8 @@ def test_a_corrected_bibliography_keeps_everything_else(sample_library: Path, tm
         b"@misc{late, eprint = {hep-th/9301068}, year = {1999}} @misc{none, title = {Nothing like this, ever}}\n"
     )
     arguments = ("--library", sample_library, "--output", out)
-    assert run_cli("check", file, *arguments).returncode == 0
+    done = run_cli("check", file, *arguments)
+    assert (done.returncode, done.stderr) == (0, f"Wrote {out}: 1 of its references changed.\n")
     reason = json.loads(run_cli("check", file, *arguments, "--json").stdout)["results"][2]["reason"]
     assert out.read_text() == (
         "% My references\n@string{nuc = {Nucl. Phys. B}}\n"
@@ -73,6 +74,9 @@ def test_a_corrected_bibliography_keeps_everything_else(sample_library: Path, tm
         f"@misc{{late, eprint = {{hep-th/9301068}}, year = {{1999}}}} \n% not in this snapshot: {reason}\n"
         "@misc{none, title = {Nothing like this, ever}}\n"
     )
+    (tmp_path / "twice.bib").write_text("@misc{one, title={A}}\n@misc{one, title={B}}\n")
+    twice = run_cli("check", tmp_path / "twice.bib", "--library", sample_library)
+    assert twice.stderr == "Keys of several references: one.\n"
     (tmp_path / "list.txt").write_text(HELD + ABSENT)
     assert run_cli("check", tmp_path / "list.txt", *arguments).returncode == 0
     written = out.read_text()

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -16,6 +17,10 @@ from scholarbase.files import atomic_write, storage_errors
 from scholarbase.models.limits import MAX_REFERENCE_BYTES, REFERENCE_FORMATS, REFERENCE_STATUSES
 from scholarbase.models.papers import ALL_FIELDS
 from scholarbase.settings import Settings
+from scholarbase.terminal import printable
+
+if TYPE_CHECKING:
+    from scholarbase.models.responses import CheckResponse
 
 FAILED: Final = 1
 """The exit status if a reference has a status of ``--fail-on``."""
@@ -36,7 +41,8 @@ _FIELDS: Final = "id,title,authors,year,venue,url"
 @click.option(
     "--output",
     type=click.Path(path_type=Path),
-    help="Write FILE with the titles, authors and years of the library: a .bib file.",
+    help="Write FILE with the library's titles and authors, and its years where those of FILE are earlier: a "
+    ".bib file. Ids and venues stay.",
 )
 @click.option(
     "--fail-on",
@@ -80,7 +86,14 @@ def check(
             out.write(as_markdown(response, file.name).encode())
     if output is not None:
         with storage_errors(output), atomic_write(output) as out:
-            out.write(corrected(text, response).encode())
+            written = corrected(text, response)
+            out.write(written.encode())
+        click.echo(
+            f"Wrote {output}: {_changed(text, written, response)} of its references changed.", err=True
+        )
+    keys = Counter(getattr(result, "key", None) for result in response.results)
+    if repeated := [key for key, count in keys.items() if key is not None and count > 1]:
+        click.echo(printable(f"Keys of several references: {', '.join(repeated)}."), err=True)
     if as_json:
         print_json(response.to_dict())
     else:
@@ -89,6 +102,17 @@ def check(
         show_checked(response)
     if any(response.counts[status] for status in failing):
         sys.exit(FAILED)
+
+
+def _changed(text: str, written: str, response: CheckResponse) -> int:
+    """The number of references of ``text`` that the corrected bibliography has in other words."""
+    from scholarbase.bibliographies import read_bibliography
+
+    before = read_bibliography(text, response.input_format, most=None).references
+    if response.input_format != "bibtex":
+        return sum(getattr(result, "paper", None) is not None for result in response.results)
+    after = read_bibliography(written, "bibtex", most=None).references
+    return sum(old.raw != new.raw for old, new in zip(before, after, strict=False))
 
 
 def _statuses(text: str) -> Sequence[str]:

@@ -101,7 +101,12 @@ def compare(reference: Reference, number: int, paper: Paper) -> Comparison:
         )
     if reference.year is not None and paper.year not in (None, reference.year):
         differences.append(_difference("year", reference.year, paper.year))
-    if reference.venue and paper.venue and not _is_same_venue(reference.venue, paper.venue):
+    # Records of preprints have arXiv as the venue, also of papers that were published.
+    if (
+        reference.venue
+        and paper.venue not in (None, "", "arXiv.org")
+        and not _is_same_venue(reference.venue, paper.venue)
+    ):
         differences.append(_difference("venue", reference.venue, paper.venue))
     return _comparison(
         number, paper, relation, score, agreed, stated, _gap(reference.year, paper), differences

@@ -164,7 +164,10 @@ def test_a_newer_file_replaces_the_one_of_its_name(
         assert library.paper("DOI:10.1000/one").id == "arXiv:0704.0001"
     newer = write(tmp_path / "changes", "mine.bib", [NEWER])
     manifest = update(base, [newer], tmp_path / "new")
-    assert "mine.bib replaces the file of that name in the library, which loses 1 of its 2 entries" in caplog.text
+    assert (
+        "mine.bib replaces the file of that name in the library, which loses 1 of its 2 entries"
+        in caplog.text
+    )
     assert (manifest.counts["own_entries"], manifest.counts["own_joined"]) == (2, 0)
     assert manifest.sets == {"mine": {"sources": ["mine.bib"], "papers": 2}}
     with Library.open(tmp_path / "new") as library:
