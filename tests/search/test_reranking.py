@@ -378,12 +378,12 @@ def test_doctor_opens_the_rerankers(path: Path, model: Path) -> None:
 @pytest.mark.whole
 def test_a_run_records_its_reranker(path: Path, library: Library, tmp_path: Path) -> None:
     from scholarbase_research.evaluation.requests import SearchSettings
-    from tests.extensions.research.evaluation.test_searching import query_set
+    from tests.extensions.research.evaluation.test_searching import SAMPLE_QUERIES
     from tests.extensions.research.evaluation.test_searching import search as evaluate
 
     settings = SearchSettings(mode="sparse", limit=60, rerank="tiny", rerank_depth=DEPTH)
     run = evaluate(library, tmp_path / "run", settings)
-    query = query_set().queries[0]
+    query = SAMPLE_QUERIES.queries[0]
     found = library.search(
         query.text, syntax="plain", mode="sparse", limit=60, rerank="tiny", rerank_depth=DEPTH
     )
