@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from itertools import cycle, islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, cast
 
 import httpx
 import pytest
@@ -467,3 +467,14 @@ def test_a_worker_that_started_during_a_swap_kept_its_lock(tmp_path: Path) -> No
             fcntl.flock(again, fcntl.LOCK_EX | fcntl.LOCK_NB)
     finally:
         os.close(inherited)
+
+
+def test_an_added_library_is_not_the_current_one() -> None:
+    class Named:
+        def __init__(self, snapshot: str) -> None:
+            self.snapshot_id = snapshot
+
+    libraries: Any = Libraries(cast(Library, Named("served")))
+    libraries.add(Named("earlier"))
+    assert libraries.names() == ("earlier", "served")
+    assert libraries.snapshot == "served"

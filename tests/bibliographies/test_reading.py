@@ -11,6 +11,7 @@ from scholarbase.bibliographies.ids import find_ids
 from scholarbase.bibliographies.names import surname
 from scholarbase.bibliographies.references import Reference
 from scholarbase.bibliographies.ris import read_ris
+from scholarbase.bibliographies.years import years_in
 from scholarbase.errors import InvalidRequest
 from scholarbase.identifiers import parse
 from scholarbase.ingest.sources.columns import json_rows
@@ -227,3 +228,8 @@ def test_an_item_with_a_particle_that_is_dropped_and_a_subtitle() -> None:
     item = {"title": ["A title"], "subtitle": ["And more"], "author": [person], "issued": {"raw": "2001"}}
     [read] = read_bibliography(json.dumps([item])).references
     assert (read.title, read.authors) == ("A title: And more", ("Cruz, Juan de la",))
+
+
+def test_the_last_year_of_a_line_is_that_of_the_reference() -> None:
+    assert years_in("A. Author. The elections of 1948. Polls 3, 2004.") == (2004, (1948, 2004))
+    assert years_in("A. Author (1999). Towards 2050.") == (1999, (1999, 2050))
