@@ -37,7 +37,7 @@ def test_wrong_citations_are_shown(browser: Any, url: str, name: str) -> None:  
         "Contradicts falk": "The sentence has 5, and not 15.",
         "Not found in the paper schlumpf": "may hold all the same",
         "Not in this library larsen": "No paper of this snapshot",
-        "Another version Supported farrar": "different: year and venue",
+        "Another version Supported farrar": "different: year.",
     }
     rows = {" ".join(name.split()): text for name, text in rows.items()}
     for one, words in shown.items():
