@@ -378,12 +378,14 @@ def test_doctor_opens_the_rerankers(path: Path, model: Path) -> None:
 @pytest.mark.whole
 def test_a_run_records_its_reranker(path: Path, library: Library, tmp_path: Path) -> None:
     from scholarbase_research.evaluation.requests import SearchSettings
+    from scholarbase_research.evaluation.run_data import JudgedQuery
     from tests.extensions.research.evaluation.test_searching import SAMPLE_QUERIES
     from tests.extensions.research.evaluation.test_searching import search as evaluate
 
     settings = SearchSettings(mode="sparse", limit=60, rerank="tiny", rerank_depth=DEPTH)
-    run = evaluate(library, tmp_path / "run", settings)
-    query = SAMPLE_QUERIES.queries[0]
+    judged = [JudgedQuery(query.id, query.text, ()) for query in SAMPLE_QUERIES.queries]
+    run = evaluate(library, tmp_path / "run", settings, judged=judged)
+    query = judged[0]
     found = library.search(
         query.text, syntax="plain", mode="sparse", limit=60, rerank="tiny", rerank_depth=DEPTH
     )
@@ -392,16 +394,16 @@ def test_a_run_records_its_reranker(path: Path, library: Library, tmp_path: Path
     assert (run.manifest.search["rerank"], run.manifest.search["rerank_depth"]) == ("tiny", DEPTH)
     reranker = run.manifest.search["reranker"]
     assert (reranker["name"], len(reranker["fingerprint"])) == ("tiny-cross-encoder", 32)
-    plain = evaluate(library, tmp_path / "plain", SearchSettings(mode="sparse", limit=60))
+    plain = evaluate(library, tmp_path / "plain", SearchSettings(mode="sparse", limit=60), judged=judged)
     assert plain.manifest.search is not None
     assert not {"rerank", "rerank_depth", "reranker"} & plain.manifest.search.keys()
     assert plain.manifest.identity != run.manifest.identity
     with pytest.raises(InvalidRequest, match="Unknown reranker 'other'"):
-        evaluate(library, tmp_path / "other", SearchSettings(mode="sparse", rerank="other"))
+        evaluate(library, tmp_path / "other", SearchSettings(mode="sparse", rerank="other"), judged=judged)
     own = Settings(device="cpu", similarity_floor=False, rerank_ms=1)
     with Library.open(path, rerankers={"constant": Constant()}, settings=own) as other:
         budget = SearchSettings(limit=20, rerank="constant", rerank_ms=9000)
-        search = evaluate(other, tmp_path / "budget", budget).manifest.search
+        search = evaluate(other, tmp_path / "budget", budget, judged=judged).manifest.search
         assert search is not None
         assert search["rerank_ms"] == 9000
 
