@@ -59,6 +59,11 @@ class PaperRecord:
     is_sure: bool = False
     tldr: str | None = None
 
+    @property
+    def work(self) -> int:
+        """The number of its OpenAlex work, negated as by :func:`negative_work_id`."""
+        return negative_work_id(int(self.external_ids["OpenAlex"][1:]))
+
 
 @dataclass(slots=True)
 class DeletedRecord:

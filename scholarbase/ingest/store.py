@@ -117,8 +117,9 @@ def is_older(dataset: Dataset, line: bytes, other: bytes) -> bool:
 
 def cited_works(record: PaperRecord) -> list[CitationRecord]:
     """The citations of a work, each once."""
-    work = negative_work_id(int(record.external_ids["OpenAlex"][1:]))
-    return [CitationRecord(work, negative_work_id(cited)) for cited in dict.fromkeys(record.references)]
+    return [
+        CitationRecord(record.work, negative_work_id(cited)) for cited in dict.fromkeys(record.references)
+    ]
 
 
 class Links(NamedTuple):
@@ -134,7 +135,7 @@ def links_of(record: Record) -> Links:  # noqa: PLR0911  # one case for each kin
     """The key and links of a record."""
     match record:
         case PaperRecord(external_ids={"OpenAlex": work}, corpus_id=None):
-            return Links(work, negative_work_id(int(work[1:])), record.arxiv_id)
+            return Links(work, record.work, record.arxiv_id)
         case DeletedRecord(work=int(work)):
             return Links(f"W{work}", negative_work_id(work))
         case DeletedRecord():

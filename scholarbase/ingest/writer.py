@@ -47,7 +47,6 @@ from scholarbase.ingest.records import (
     VenueRecord,
     ids_of,
     is_notice,
-    negative_work_id,
     own_rows,
     record_of,
 )
@@ -206,12 +205,7 @@ class CatalogWriter:
 
     def _openalex_works(self, records: Sequence[PaperRecord]) -> Counter[str]:
         counts: Counter[str] = Counter(openalex_works=len(records))
-        new, joined = self._divide(
-            records,
-            lambda r: negative_work_id(int(r.external_ids["OpenAlex"][1:])),
-            counts,
-            "openalex_joined",
-        )
+        new, joined = self._divide(records, lambda r: r.work, counts, "openalex_joined")
         self._insert(new)
         self._compare(joined)
         self._fill(joined)

@@ -303,9 +303,7 @@ class _Query(Request):
     @model_validator(mode="after")
     def _check_query(self) -> Self:
         if not self.q.strip():
-            raise InvalidRequest(
-                "q is empty: send the words to search for, or * for all papers that pass the filters."
-            )
+            raise InvalidRequest("q is empty: send the words to search for, or * for all papers.")
         if len(self.q) > MAX_QUERY_LENGTH:
             raise InvalidRequest(f"q has {len(self.q):,} characters: the maximum is {MAX_QUERY_LENGTH:,}.")
         if not self.q.isascii():
