@@ -14,6 +14,7 @@ Searches never open this file. Rows are appended while sources are read; the ind
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -209,11 +210,14 @@ class RecordStore:
         self.db.executescript(_PRAGMAS)
         self.db.executescript(_SCHEMA)
         self._compress = zstandard.ZstdCompressor(level=_LEVEL).compress
-        self.line = zstandard.ZstdDecompressor().decompress
-        """A line from its stored form."""
+        self._decompress = zstandard.ZstdDecompressor().decompress
 
     def close(self) -> None:
         self.db.close()
+
+    def line(self, stored: bytes) -> bytes:
+        """A line from its stored form. Version 0.2.0 compressed it with zlib (RFC 1950), whose first byte is 0x78."""
+        return zlib.decompress(stored) if stored[:1] == b"\x78" else self._decompress(stored)
 
     def transaction(self) -> AbstractContextManager[None]:
         """Commit the block's changes together, or none of them."""

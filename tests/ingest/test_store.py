@@ -1,5 +1,6 @@
 """The source records of a library, of a job that was killed and of one that was not."""
 
+import zlib
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -39,6 +40,17 @@ def test_a_resumed_job_keeps_all_rows_of_its_last_commit_and_no_others(tmp_path:
     records, citations = stored(tmp_path / "records.sqlite")
     assert [row[2] for row in records] == [1, 2, 3]
     assert [row[1] for row in citations] == ["1>2", "2>3", "3>4"]
+
+
+def test_records_of_a_library_that_an_earlier_version_made_are_read(tmp_path: Path) -> None:
+    with closing(RecordStore(tmp_path / "records.sqlite")) as store:
+        line = b'{"corpusid": 7, "text": "A summary.", "model": "m"}'
+        with store.transaction():
+            store.append(
+                Dataset.TLDRS, [TldrRecord(7, "A summary."), TldrRecord(8, "A summary.")], [line, line]
+            )
+            store.db.execute("UPDATE records SET line = ? WHERE key = 7", (zlib.compress(line, 1),))
+        assert [record.text for record in store.all_records(Dataset.TLDRS)] == ["A summary."] * 2
 
 
 def test_an_interrupted_job_stores_each_record_once(
