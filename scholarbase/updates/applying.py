@@ -84,9 +84,9 @@ def apply_own(
     max_reject_share: float,
 ) -> None:
     """Replace the file of the same name, whose sets it takes over unless it has others (:func:`.own.read_own`)."""
-    count, earlier, rejects = read_own(store, file, columns, sets or None, max_reject_share)
+    counts, earlier, rejects = read_own(store, file, columns, sets or None, max_reject_share)
     applied.earlier_entries.add(earlier)
-    applied.counts["records_updated"] += count
+    applied.counts.update(counts)
     if rejects:
         applied.rejects.append((file.name, str(file.dataset), rejects))
 

@@ -11,7 +11,7 @@ import logging
 import sqlite3
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import orjson
@@ -60,9 +60,9 @@ def read_own(
     columns: Columns,
     sets: Collection[str] | None,
     max_reject_share: float,
-) -> tuple[int, list[PaperRecord], list[tuple[int, Reject]]]:
-    """Make a file's entries those of the file with its name, and return their number, the earlier entries and the
-    rejects. The sets stay if ``sets`` is None.
+) -> tuple[Counter[str], list[PaperRecord], list[tuple[int, Reject]]]:
+    """Make a file's entries those of the file with its name, and return counts for a manifest, the earlier entries and
+    the rejects. The sets stay if ``sets`` is None.
 
     Raises:
         SourceError: the file cannot be read, or has no entry.
@@ -101,7 +101,13 @@ def read_own(
             gone,
             len(earlier),
         )
-    return len(records), earlier, rejects
+    # An entry that only moved to another line is the same.
+    now, before = (Counter(orjson.dumps(replace(r, line=0)) for r in listed) for listed in (records, earlier))
+    unchanged = (now & before).total()
+    counts = Counter(
+        records_updated=len(records) - unchanged, records_unchanged=unchanged, records_deleted=gone
+    )
+    return counts, earlier, rejects
 
 
 def all_keys(store: RecordStore, earlier: OwnKeys) -> OwnKeys:

@@ -15,7 +15,7 @@ from scholarbase.ingest.job import ingest
 from scholarbase.ingest.plans import IngestRules
 from scholarbase.ingest.sources import OWN, WITH_PAPERS
 from scholarbase.ingest.store import SCHEMES
-from scholarbase.manifest import read_manifest
+from scholarbase.manifest import Manifest, read_manifest
 from scholarbase.search.library import Library
 from scholarbase.updates import own as own_files
 from scholarbase.updates.job import update
@@ -155,6 +155,10 @@ def members(library: Library, name: str) -> set[str]:
     return {hit.paper.id for hit in library.search("one two three four", within=[f"set:{name}"]).results}
 
 
+def records_read(manifest: Manifest) -> list[int]:
+    return [manifest.counts[f"records_{kind}"] for kind in ("updated", "unchanged", "deleted")]
+
+
 @pytest.mark.slow
 def test_a_newer_file_replaces_the_one_of_its_name(
     base: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
@@ -169,10 +173,14 @@ def test_a_newer_file_replaces_the_one_of_its_name(
         in caplog.text
     )
     assert (manifest.counts["own_entries"], manifest.counts["own_joined"]) == (2, 0)
+    assert records_read(manifest) == [2, 0, 1]
     assert manifest.sets == {"mine": {"sources": ["mine.bib"], "papers": 2}}
     with Library.open(tmp_path / "new") as library:
         assert members(library, "mine") == {"DOI:10.1000/two", "DOI:10.1000/three"}
         assert "DOI" not in library.paper("arXiv:0704.0001").external_ids
+    # Its entries are the same on other lines.
+    again = write(tmp_path / "again", "mine.bib", ["% Moved", NEWER])
+    assert records_read(update(tmp_path / "new", [again], tmp_path / "same")) == [0, 2, 0]
     # The preprint of an entry's paper comes, and the entry joins it.
     later = arxiv(tmp_path / "later.json", 3)
     assert update(tmp_path / "new", [later], tmp_path / "later").counts["own_joined"] == 1
