@@ -23,7 +23,7 @@ from bibtexparser.model import (
 )
 from bibtexparser.splitter import Splitter
 
-from scholarbase.bibliographies.ids import field_ids, find_ids, leading_ids
+from scholarbase.bibliographies.ids import field_ids, find_ids, invalid_id, leading_ids
 from scholarbase.bibliographies.names import in_braces, outside_braces, split_keywords, split_names, ungrouped
 from scholarbase.bibliographies.references import (
     CHECKING,
@@ -367,10 +367,9 @@ def _ids(fields: Mapping[str, str], *, own: bool) -> tuple[tuple[Identifier, ...
         else:
             found = [match.id for match in find_ids(value)]
             ids += found
-            # Exports have links to pages in these fields, and eprints of other archives.
-            is_for_ids = name == "doi" or (name == "eprint" and kind in ("", "arxiv"))
-            if is_for_ids and value and not found and "://" not in value:
-                invalid.append(f"{name} = {value}")
+            # An eprint may be that of another archive.
+            if name in ("doi", "arxivid") or (name == "eprint" and kind in ("", "arxiv")):
+                invalid += invalid_id(name, value, found)
     return tuple(dict.fromkeys(ids)), tuple(invalid)
 
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import orjson
 
-from scholarbase.bibliographies.ids import field_ids, find_ids, leading_ids
+from scholarbase.bibliographies.ids import field_ids, find_ids, invalid_id, leading_ids
 from scholarbase.bibliographies.json_items import EXPECTED, as_item, json_items
 from scholarbase.bibliographies.names import authors_in, listed_names, name_of, split_keywords
 from scholarbase.bibliographies.references import (
@@ -64,10 +64,13 @@ def reference_of(item: Any, place: int, purpose: Purpose = CHECKING) -> Referenc
     people = listed_names(people) if isinstance(people, str) else people
     names = [name for name in map(_name, authors_in(people)) if name] if isinstance(people, list) else []
     ids = []
+    invalid = []
     for key in _WITH_IDS:
         value = _text(item.get(key))
         if key in ("DOI", "arXiv", "PMID", "PMCID"):
-            ids += field_ids(key, value)
+            found = field_ids(key, value)
+            ids += found
+            invalid += invalid_id(key, value, found) if key in ("DOI", "arXiv") else []
         elif purpose.own_ids and key in ("note", "container-title"):
             ids += leading_ids(value)
         else:
@@ -86,6 +89,7 @@ def reference_of(item: Any, place: int, purpose: Purpose = CHECKING) -> Referenc
         url=_text(item.get("URL")) or None,
         volume=_text(item.get("volume")) or None,
         pages=_text(item.get("page")) or None,
+        invalid_ids=tuple(invalid),
         **plain_texts(
             with_subtitle(_text(item.get("title")), _text(item.get("subtitle"))),
             _text(item.get("abstract")),

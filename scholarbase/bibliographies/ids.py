@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from scholarbase.errors import InvalidRequest
@@ -89,3 +90,8 @@ def field_ids(scheme: str, value: object) -> list[Identifier]:
         if identifier is not None and identifier.scheme != "URL":
             return [identifier]
     return []
+
+
+def invalid_id(name: str, value: str, found: Sequence[Identifier]) -> list[str]:
+    """A field for ids in which none was ``found``, for a message. Exports have links to pages in such fields."""
+    return [f"{name} = {value}"] if value and not found and "://" not in value else []

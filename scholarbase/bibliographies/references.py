@@ -42,7 +42,7 @@ class Reference:
 
     ``raw`` is its text in the input, which starts at ``line`` (from 1). ``problem`` is the reason why it cannot be
     read; the other fields are then empty. ``authors`` are names as they are written, in braces if the source marks them
-    as groups; ``invalid_ids`` are values of the fields ``doi`` and ``eprint`` of BibTeX that are no ids;
+    as groups; ``invalid_ids`` are the fields for DOIs and arXiv ids whose values are no ids;
     ``more_authors`` stands for those behind "et al.". ``inherited`` has the fields that other entries of
     BibTeX give this one. ``is_plain``: a line of text, in which ``title`` is a guess and ``authors`` are not separated.
     ``years`` are all that a line mentions. ``kind`` is the format's own word for the type of the entry, ``date`` a

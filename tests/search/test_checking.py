@@ -94,6 +94,12 @@ def test_a_wrong_id_beside_the_right_one_is_named(sample: Library) -> None:
         one = check(sample, entry.format(ids))
         assert (one.status, [d.reference for d in one.differences if d.field == "id"]) == ("held", different)
         assert ("Not a valid id: doi = not a doi, eprint = 9999.99999." in one.reason) == ("not" in ids)
+    ris = "TY  - JOUR\nTI  - {0}\nAU  - Gross, D.\nDO  - not a doi\nDO  - https://jstor.org/1\nER  - "
+    csl = '[{{"title": "{0}", "author": [{{"family": "Gross"}}], "DOI": "not a doi", "arXiv": "9999.99999"}}]'
+    for form, named in ((ris, "DO = not a doi"), (csl, "DOI = not a doi, arXiv = 9999.99999")):
+        one = check(sample, form.format("Two Dimensional QCD is a String Theory"))
+        assert one.status == "held"
+        assert one.reason.endswith(f" Not a valid id: {named}.")
 
 
 def test_first_authors_stand_for_those_who_follow(tmp_path: Path) -> None:
