@@ -16,24 +16,26 @@ A_PATH = click.Path(path_type=Path)
 
 @click.command("compare")
 @click.argument("a", type=A_PATH)
-@click.argument("b", type=A_PATH)
+@click.argument("others", metavar="B...", nargs=-1, required=True, type=A_PATH)
 @click.option(
     "--top", default=5, show_default=True, help="Queries to show with the largest gains and losses."
 )
 @measure_option
 @across_option
-def compare(a: Path, b: Path, top: int, measures: Sequence[str], across_snapshots: bool) -> None:
-    """Show what run B gains and loses against run A, query by query."""
+def compare(
+    a: Path, others: Sequence[Path], top: int, measures: Sequence[str], across_snapshots: bool
+) -> None:
+    """Show what run B, and each further one, gains and loses against run A, query by query."""
     from scholarbase_research.evaluation.comparison import compare as compare_runs
     from scholarbase_research.evaluation.display import show_comparison
     from scholarbase_research.evaluation.runs import read_run
 
     if top < 0:
         raise InvalidRequest(f"--top is {top}: it must be 0 or more.")
-    first, second = read_run(a), read_run(b)
-    names = common_measures([first, second], measures)
-    comparison = compare_runs(first, second, names, across_snapshots=across_snapshots)
-    show_comparison(comparison, top)
+    first, *rest = map(read_run, (a, *others))
+    names = common_measures([first, *rest], measures)
+    for run in rest:
+        show_comparison(compare_runs(first, run, names, across_snapshots=across_snapshots), top)
 
 
 @click.command("report", short_help="Write a report of RUNS.")
