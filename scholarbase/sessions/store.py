@@ -361,7 +361,7 @@ class SessionStore:
                 known.calls = max(known.calls, *numbers)
             return numbers
 
-        return self._writer.submit(run, session.key, recorded=session.key)
+        return self._writer.submit(run, session.key, calls=len(calls))
 
     def _write(self, connection: Connection, session: Session, call: CallRecord, line: bytes) -> int | None:
         """Complete a call that is open, or append it where it is not recorded; its number. None: the session is new, or

@@ -40,12 +40,12 @@ T = TypeVar("T")
 
 @dataclass(slots=True, eq=False)
 class _Operation:
-    """Something to run in a transaction. ``names``: the sessions that it changes. ``recorded``: the name of the session
-    whose call it records, which is retried and cannot be cancelled."""
+    """Something to run in a transaction. ``name``: the session that it changes. ``calls``: how many calls it records
+    there; such an operation is retried and cannot be cancelled."""
 
     run: Callable[[Connection], Any]
-    names: tuple[str, ...]
-    recorded: str | None
+    name: str
+    calls: int = 0
     future: Future[Any] = field(default_factory=Future)
 
     def start(self) -> bool:
@@ -119,18 +119,18 @@ class Writer:
         self._unchecked = 0
         """Operations since the last checkpoint."""
 
-    def submit(self, run: Callable[[Connection], T], *names: str, recorded: str | None = None) -> Future[T]:
+    def submit(self, run: Callable[[Connection], T], name: str, *, calls: int = 0) -> Future[T]:
         """Run an operation in a transaction.
 
         Args:
             run: raises ScholarBaseError only before it changes something.
-            names: the sessions that it changes.
-            recorded: the name of the session whose call it records: such an operation is retried while the database
-                cannot be written, and cannot be cancelled.
+            name: the session that it changes.
+            calls: how many calls of it are recorded: such an operation is retried while the database cannot be written,
+                and cannot be cancelled.
 
         The future raises what ``run`` raises, StorageError, and InvalidRequest where the writer is closed.
         """
-        operation = _Operation(run, names, recorded)
+        operation = _Operation(run, name, calls)
         with self._lock:
             if self._closed.is_set():
                 closed = f"The sessions in {self._storage.name} are closed: open them again."
@@ -140,17 +140,17 @@ class Writer:
                 self._thread = threading.Thread(target=self._work, name="sessions", daemon=True)
                 self._thread.start()
             is_first = not self._waiting
-            if recorded is None:
+            if not calls:
                 is_dropped = self._error is not None
             else:
                 operation.start()
                 if is_dropped := len(self._waiting) >= WAITING_CALLS:
-                    self._lost[recorded] += 1
+                    self._lost[name] += calls
             if is_dropped:
                 operation.fail(self._storage.error(self._error))
                 return operation.future
             self._waiting.append(operation)
-        if recorded is None or not is_first or not self._write_now():
+        if not calls or not is_first or not self._write_now():
             self._wake.set()
         return operation.future
 
@@ -191,8 +191,12 @@ class Writer:
         while self._waiting and time.monotonic() < deadline:
             time.sleep(RETRY_SECONDS / 5)
             self._write(CLOSE_SECONDS)
-        if self._waiting:
-            log.error("%d calls of sessions could not be written, and are lost.", len(self._waiting))
+        # With those that were dropped before, which are not counted in the database either.
+        lost = self._lost.total() + sum(operation.calls for operation in self._waiting)
+        if lost:
+            log.error(
+                "%d calls of sessions could not be written to %s, and are lost.", lost, self._storage.name
+            )
         for operation in self._waiting:
             operation.fail(self._storage.error(self._error))
 
@@ -202,7 +206,7 @@ class Writer:
             return None
         if time.monotonic() >= self._sweep_at:
             self._sweep_at = time.monotonic() + SWEEP_SECONDS
-            self._waiting.append(_Operation(self._sweep, ("*",), None))
+            self._waiting.append(_Operation(self._sweep, "*"))
             self._wake.set()
         return self._sweep_at - time.monotonic()
 
@@ -222,10 +226,8 @@ class Writer:
                     log.error("Sessions cannot be written: %s", self._storage.error(error))
                 with self._lock:
                     self._error = error
-                    failed = [operation for operation in self._waiting if operation.recorded is None]
-                    self._waiting = deque(
-                        operation for operation in self._waiting if operation.recorded is not None
-                    )
+                    failed = [operation for operation in self._waiting if not operation.calls]
+                    self._waiting = deque(operation for operation in self._waiting if operation.calls)
         for operation in failed:
             operation.fail(self._storage.error(self._error))
 
@@ -244,7 +246,7 @@ class Writer:
 
     def _write_group(self, group: list[_Operation], seconds: float) -> None:
         """Run operations in one transaction; if one of them fails, each in its own."""
-        names = [name for operation in group for name in operation.names]
+        names = [operation.name for operation in group]
         lost = dict(self._lost)
         try:
             with self._storage.transaction([*names, *lost], seconds) as connection:

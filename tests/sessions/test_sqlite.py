@@ -161,14 +161,16 @@ def test_closing_writes_waiting_calls(tmp_path: Path) -> None:
 def test_closing_ends_while_the_file_cannot_be_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
+    """Requests were counted, not their calls, and not those that were dropped before."""
+    monkeypatch.setattr(module, "WAITING_CALLS", 1)
     monkeypatch.setattr(module, "CLOSE_SECONDS", 0.5)
     folder = tmp_path / "sessions"
     folder.write_text("in the way")
     store = SessionStore(folder)
-    future = store.record(Session("s"), [a_call()])
+    futures = [store.record(Session("s"), [a_call()] * number) for number in (2, 3)]
     store.close()
-    assert isinstance(future.exception(SOON), StorageError)
-    assert "1 calls of sessions could not be written, and are lost" in caplog.text
+    assert all(isinstance(future.exception(SOON), StorageError) for future in futures)
+    assert "5 calls of sessions could not be written to" in caplog.text
 
 
 def test_a_file_deleted_under_a_server_is_made_again(file_store: SessionStore) -> None:
