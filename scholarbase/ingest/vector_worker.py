@@ -131,7 +131,9 @@ def _make_shard(task: Task, number: int, reporter: Reporter) -> None:
     ):
         config, bm25 = VectorConfig.from_dict(task.config), Bm25Parameters.from_dict(task.bm25)
         lookup = DenseParts(folder / DENSE).open()
-        index_vectors(db, Checkpoint(state), vectors, config, bm25, lookup, reporter, number, shards)
+        index_vectors(
+            catalog, db, Checkpoint(state), vectors, config, bm25, lookup, reporter, number, shards,
+        )  # fmt: skip
         shutil.rmtree(path / _TERMS, ignore_errors=True)
         (path / _TERMS).mkdir()
         counter = FrequencyCounter(db, path / _TERMS)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
-from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from scholarbase.indexes.vectors.base import (
     BM25,
@@ -18,20 +18,16 @@ from scholarbase.indexes.vectors.base import (
     VectorConfig,
     VectorPoint,
 )
-from scholarbase.indexes.vectors.bm25 import Bm25Parameters, Bm25Text
+from scholarbase.indexes.vectors.bm25 import Bm25Parameters
 from scholarbase.indexes.vectors.edge import EdgeWriter
 from scholarbase.indexes.vectors.shards import shard_folder
 from scholarbase.indexes.vectors.space import check_engine_memory, check_space, required_bytes
+from scholarbase.ingest.bm25_vectors import Texts, bm25_vectors
 from scholarbase.ingest.checkpoint import Checkpoint, paper_counts
 from scholarbase.ingest.dense import DenseLookup, Vectors
 from scholarbase.progress import Reporter
 
-PAPER_COLUMNS: Final = f"id, title, abstract, {PAYLOAD_COLUMNS}"
-WITH_ABSTRACT: Final = "LEFT JOIN abstracts ON paper_id = id"
-"""The SQL of what a paper's point is made from."""
-_ROWS: Final = f"""
-SELECT {PAPER_COLUMNS} FROM papers {WITH_ABSTRACT} WHERE id > ? AND id % ? = ? ORDER BY id LIMIT ?
-"""
+_ROWS: Final = f"SELECT id, {PAYLOAD_COLUMNS} FROM papers WHERE id > ? AND id % ? = ? ORDER BY id LIMIT ?"
 """The SQL of the next papers of a shard: :func:`.shards.shard_of` is the same rule."""
 POINTS_PER_UPSERT: Final = 2_000
 UPSERTS_PER_FLUSH: Final = 10
@@ -40,6 +36,7 @@ BUILD_BYTES: Final = 512 << 20
 
 
 def index_vectors(
+    catalog: Path,
     db: sqlite3.Connection,
     checkpoint: Checkpoint,
     vectors: Path,
@@ -50,7 +47,8 @@ def index_vectors(
     number: int = 0,
     shards: int = 1,
 ) -> None:
-    """Index the papers of the catalogue ``db`` with the dense vectors in ``lookup``: those of the shard ``number``.
+    """Index the papers of the catalogue, which is open as ``db``, with the dense vectors in ``lookup``: those of the
+    shard ``number``.
 
     After a kill, indexing continues behind the last point that was flushed.
 
@@ -71,8 +69,12 @@ def index_vectors(
     check_engine_memory(BUILD_BYTES + 2 * required_bytes(config, total))
     writer = EdgeWriter.open(shard, config)
     try:
-        text = Bm25Text(bm25)
-        with reporter.stage("index vectors", "papers", total, done) as tracker:
+        with (
+            closing(
+                bm25_vectors(Texts(str(catalog), bm25.to_dict(), last, number, shards), total - done)
+            ) as made,
+            reporter.stage("index vectors", "papers", total, done) as tracker,
+        ):
             unflushed = 0
             while True:
                 if done and done % writer.segment_points == 0:
@@ -82,7 +84,10 @@ def index_vectors(
                         writer.seal()
                 room = writer.segment_points - done % writer.segment_points
                 rows = db.execute(_ROWS, (last, shards, number, min(room, POINTS_PER_UPSERT))).fetchall()
-                points = [paper_point(row, text, lookup.get(row[0])) for row in rows]
+                points = [
+                    point_of(paper, Payload.of_paper(*fields), next(made), lookup.get(paper))
+                    for paper, *fields in rows
+                ]
                 writer.upsert(points)
                 unflushed += 1
                 done += len(points)
@@ -110,9 +115,3 @@ def point_of(number: int, payload: Payload, bm25: EngineVector, vectors: Vectors
     if learned is not None:
         sparse[LEARNED] = learned
     return VectorPoint(number, payload, dense, sparse)
-
-
-def paper_point(row: Sequence[Any], text: Bm25Text, vectors: Vectors) -> VectorPoint:
-    """The point of a paper: ``row`` has the columns ``PAPER_COLUMNS``."""
-    number, title, abstract, *fields = row
-    return point_of(number, Payload.of_paper(*fields), text.document(title, abstract), vectors)

@@ -23,6 +23,8 @@ from scholarbase.indexes.vectors.base import (
     BM25,
     DENSE,
     LEARNED,
+    PAYLOAD_COLUMNS,
+    Payload,
     SparseVector,
     VectorConfig,
     VectorPoint,
@@ -34,7 +36,7 @@ from scholarbase.indexes.vectors.index import VectorIndex
 from scholarbase.indexes.vectors.shards import ShardWriters, open_local
 from scholarbase.ingest.batches import batched
 from scholarbase.ingest.dense import Vectors, vectors_of
-from scholarbase.ingest.vectors import PAPER_COLUMNS, WITH_ABSTRACT, paper_point
+from scholarbase.ingest.vectors import point_of
 from scholarbase.progress import Tracker
 from scholarbase.updates.rows import Changed, text_key
 
@@ -96,13 +98,21 @@ class PointChanges:
     def _points(self, old: VectorIndex, numbers: Sequence[int], changed: Changed) -> list[VectorPoint]:
         rows = self._db.execute(
             f"""
-            SELECT {PAPER_COLUMNS} FROM papers {WITH_ABSTRACT}
+            SELECT id, title, abstract, {PAYLOAD_COLUMNS} FROM papers LEFT JOIN abstracts ON paper_id = id
             WHERE id IN (SELECT value FROM json_each(?)) ORDER BY id
             """,
             (orjson.dumps(list(numbers)).decode(),),
         ).fetchall()
         vectors = self._vectors(old, rows, changed) if self._encoder is not None else {}
-        return [paper_point(row, self._text, vectors.get(row[0], (None, None))) for row in rows]
+        return [
+            point_of(
+                number,
+                Payload.of_paper(*fields),
+                self._text.document(title, abstract),
+                vectors.get(number, (None, None)),
+            )
+            for number, title, abstract, *fields in rows
+        ]
 
     def _vectors(
         self, old: VectorIndex, rows: Sequence[tuple[int, str, str | None]], changed: Changed

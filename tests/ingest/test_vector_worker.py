@@ -13,14 +13,16 @@ from pathlib import Path
 import pytest
 
 from benchmarks.memory import process_tree
-from scholarbase.databases import open_for_writing
+from scholarbase.databases import open_for_reading, open_for_writing
 from scholarbase.errors import VectorIndexError
 from scholarbase.indexes.vectors.base import VectorConfig
+from scholarbase.indexes.vectors.bm25 import Bm25Parameters, Bm25Text
 from scholarbase.ingest import vector_worker
+from scholarbase.ingest.bm25_vectors import Texts, bm25_vectors
 from scholarbase.ingest.checkpoint import Checkpoint
 from scholarbase.memory import cores
 from scholarbase.search.verification import verify
-from scholarbase.workers import Worker
+from scholarbase.workers import SUBPROCESS_PAPERS, Worker
 from tests.ingest.contents import same
 from tests.libraries import copied
 
@@ -72,6 +74,22 @@ def test_a_layout_that_changed_is_the_workers_error(
         messages = worker.messages("the vector index")
         with pytest.raises(VectorIndexError, match=r"has the layout .*dimensions=256"):
             list(messages)
+
+
+@pytest.mark.parametrize("papers", [1, SUBPROCESS_PAPERS])
+def test_bm25_vectors_of_many_papers_are_those_of_each(default_library: Path, papers: int) -> None:
+    """Those behind a paper of a shard, in this process and in a worker."""
+    texts = Texts(str(default_library / "catalog.sqlite"), Bm25Parameters().to_dict(), 10, 1, 2)
+    with closing(open_for_reading(default_library / "catalog.sqlite")) as db:
+        rows = db.execute(
+            "SELECT title, abstract FROM papers LEFT JOIN abstracts ON paper_id = id "
+            "WHERE id > 10 AND id % 2 = 1 ORDER BY id"
+        ).fetchall()
+    with closing(bm25_vectors(texts, papers)) as made:
+        vectors = [dict(zip(vector.indices, vector.values, strict=True)) for vector in made]
+    each = map(Bm25Text().document, *zip(*rows, strict=True))
+    assert len(vectors) > 1_000
+    assert vectors == [dict(zip(vector.indices, vector.values, strict=True)) for vector in each]
 
 
 def test_killed_at_three_instants_the_library_is_the_same(

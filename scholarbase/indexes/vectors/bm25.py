@@ -30,6 +30,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 import qdrant_edge
 
 from scholarbase.errors import LibraryCorrupt
@@ -111,8 +112,12 @@ class Bm25Text:
 
     def document(self, title: str, abstract: str | None) -> EngineVector:
         """The vector of a paper. Empty if its text has only stop words."""
-        vector = self._model.embed_document(self._text(title, abstract))
+        vector = self.unrounded(title, abstract)
         return EngineVector(vector.indices, round_document(vector.values))
+
+    def unrounded(self, title: str, abstract: str | None) -> EngineVector:
+        """The vector of a paper with Qdrant's own weights, for callers that round those of many papers at once."""
+        return self._model.embed_document(self._text(title, abstract))
 
     def query(self, text: str) -> EngineVector:
         """The terms of a query, each with weight 1. :class:`.legs.Bm25Queries` weighs them.
@@ -130,14 +135,18 @@ class Bm25Text:
 
 
 def round_document(weights: Sequence[float]) -> list[float]:
-    """Round the weights of a document's terms to multiples of :data:`DOCUMENT_STEP`.
+    """The :func:`rounded` weights of one document."""
+    # With NumPy: of millions of documents, plain Python would take twice as long.
+    numbers: list[float] = rounded(np.array(weights, np.float64)).tolist()
+    return numbers
+
+
+def rounded(weights: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Round the weights of documents' terms to multiples of :data:`DOCUMENT_STEP`.
 
     The least is one step, not 0, so that every word of a very long text is found.
     """
-    # With NumPy: of millions of documents, plain Python would take twice as long.
-    multiples = np.maximum(np.rint(np.array(weights, np.float64) / DOCUMENT_STEP), 1)
-    rounded: list[float] = (multiples * DOCUMENT_STEP).tolist()
-    return rounded
+    return np.maximum(np.rint(weights / DOCUMENT_STEP), 1) * DOCUMENT_STEP
 
 
 def _tokenized(text: str) -> str:
