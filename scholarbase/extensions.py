@@ -145,7 +145,8 @@ class Extension:
         return ()
 
     def tool_sets(self) -> Mapping[str, Sequence[Any]]:
-        """Sets of tools by their names: each a sequence of :class:`scholarbase.tools.tool.Tool`."""
+        """Sets of tools by their names: each a sequence of :class:`scholarbase.tools.tool.Tool`, such as a
+        :class:`scholarbase.tools.tool.ToolSet`."""
         return {}
 
     def baselines(self) -> Mapping[str, Callable[..., Any]]:
@@ -330,6 +331,12 @@ def added_names(kind: Kind) -> dict[str, Any]:
     for _, parts in _added(kind):
         merged = parts | merged
     return merged
+
+
+def added_tool(name: str) -> Any:
+    """The :class:`scholarbase.tools.tool.Tool` of this name in a set of an extension, or None."""
+    tools = (tool for tool_set in added_names("tool_sets").values() for tool in tool_set)
+    return next((tool for tool in tools if tool.name == name), None)
 
 
 def forget() -> None:

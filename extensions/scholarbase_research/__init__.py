@@ -34,10 +34,15 @@ class Research(Extension):
         return [*claims.router.routes, *completeness.router.routes]
 
     def tool_sets(self) -> Mapping[str, Sequence[Any]]:
+        from scholarbase_research.airqa.tools import ACTIONS
         from scholarbase_research.claims.tool import CHECK_CLAIM, CHECK_DRAFT
         from scholarbase_research.completeness.tool import ESTIMATE_RECALL
 
-        return {"claims": (CHECK_CLAIM, CHECK_DRAFT), "completeness": (ESTIMATE_RECALL,)}
+        return {
+            "airqa": ACTIONS,
+            "claims": (CHECK_CLAIM, CHECK_DRAFT),
+            "completeness": (ESTIMATE_RECALL,),
+        }
 
     def report_sections(self) -> Sequence[Any]:
         from scholarbase_research.evaluation.agent_tables import sections

@@ -28,7 +28,7 @@ from scholarbase.api.extension_routes import ExtensionRoutes
 from scholarbase.api.gauges import ServerGauges
 from scholarbase.api.holding import Holding, Libraries
 from scholarbase.api.middleware import Requests
-from scholarbase.api.paths import AIRQA_PATH, RETRIEVAL_PATH, TOOLS_PATH
+from scholarbase.api.paths import RETRIEVAL_PATH, TOOLS_PATH
 from scholarbase.api.responding import COMPRESSION
 from scholarbase.api.response_cache import ResponseCache
 from scholarbase.api.routes import about, authors, documents, papers, search
@@ -138,8 +138,7 @@ def create_app(
         for path, offered in (
             (TOOLS_PATH, "scholarbase"),
             (RETRIEVAL_PATH, "retrieval"),
-            (AIRQA_PATH, "airqa"),
-            (TOOLS_PATH + "/{set}", ""),
+            (TOOLS_PATH + "/{set}", None),
         ):
             mcp, context = _mcp(app, settings, offered)
             running.append(context)
@@ -183,15 +182,20 @@ async def _openapi(request: Request) -> JSONResponse:
     return JSONResponse(await to_thread.run_sync(request.app.openapi, limiter=request.app.state.reporting))
 
 
-def _mcp(app: FastAPI, settings: Settings, offered: Any) -> tuple[ASGIApp, AbstractAsyncContextManager[None]]:
-    """The application of ``/mcp`` or a path below it, and the context in which it runs."""
+def _mcp(
+    app: FastAPI, settings: Settings, offered: str | None
+) -> tuple[ASGIApp, AbstractAsyncContextManager[None]]:
+    """The application of ``/mcp`` or a path below it, and the context in which it runs. ``offered`` is None for the set
+    of tools that the path names."""
     if not is_installed("mcp"):
         error = missing("mcp", "mcp", "The Model Context Protocol")
         return problems.tools_error(MissingExtra(f"{error} Then restart the server.")), nullcontext()
-    from scholarbase.api.mcp import McpApp, over_http
+    from scholarbase.api.mcp import McpApp, of_set_in_path, over_http
 
+    if offered is None:
+        return McpApp(of_set_in_path(app.state, settings.max_body_bytes), settings), nullcontext()
     tools = over_http(app.state, max_bytes=settings.max_body_bytes, offered=offered)
-    return McpApp(tools, settings), tools.run()
+    return McpApp(tools.handle_request, settings), tools.run()
 
 
 def _metrics(registry: CollectorRegistry, gauges: ServerGauges) -> CollectorRegistry:

@@ -3,8 +3,8 @@ output.
 
 A result has the JSON of the native API as structured content, and the same as readable text. An invalid call is a tool
 error, whose message tells the model what to change. At ``/mcp/retrieval`` the tools are those of
-:mod:`scholarbase.api.retrieval`, whose text is the JSON, as their clients expect. At ``/mcp/airqa`` they are those of
-:mod:`scholarbase.tools.airqa`, and at ``/mcp/NAME`` those of the set NAME of an extension.
+:mod:`scholarbase.api.retrieval`, whose text is the JSON, as their clients expect. At ``/mcp/NAME`` they are those of
+the set NAME of an extension.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from mcp.server.stdio import stdio_server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from starlette.datastructures import Headers
 from starlette.requests import Request
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from scholarbase.api import mcp_sdk
 from scholarbase.api.holding import library_of
@@ -47,13 +47,12 @@ from scholarbase.errors import (
     ToolNotFound,
 )
 from scholarbase.http import is_loopback
-from scholarbase.models.limits import ToolSet
 from scholarbase.search.library import Library
 from scholarbase.sessions.progress import dumps
 from scholarbase.settings import Settings
 from scholarbase.tools.calling import Tools
-from scholarbase.tools.definitions import schemas, tool_named
-from scholarbase.tools.tool import Tool
+from scholarbase.tools.definitions import schemas, tool_named, tools_in
+from scholarbase.tools.tool import Tool, ToolSet
 
 log = logging.getLogger("scholarbase.mcp")
 
@@ -64,13 +63,11 @@ ListSchemas = Callable[[Any], Awaitable[list[dict[str, Any]]]]
 """Lists the tools: the request's context to schemas in the form ``mcp``."""
 
 Offered = str
-"""A set of tools, or ``retrieval`` for those of :mod:`scholarbase.api.retrieval`; empty for the set in the path."""
+"""A set of tools, or ``retrieval`` for those of :mod:`scholarbase.api.retrieval`."""
 INSTRUCTIONS: Final[Mapping[Offered, str]] = {
     "scholarbase": "A local library of papers. Every response names its snapshot, and an empty list means that nothing "
     "matched. Search with search_papers, then follow citations with expand_papers. Set max_tokens to limit the size of "
     "responses.",
-    "airqa": "A local library of papers with their full texts. Retrieve passages, query the database, view pages, and "
-    "end with an answer.",
     "retrieval": "A local library of papers. Find papers with search, then read them with fetch. An empty list means "
     "that nothing matched.",
 }
@@ -102,8 +99,7 @@ def server_of(call: Call, list_schemas: ListSchemas, *, max_bytes: int, offered:
 
     async def call_tool(context: Any, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
         try:
-            tool_set = offered or context.request.path_params["set"]
-            tool = retrieval_tool(name) if offered == "retrieval" else tool_named(name, tool_set)
+            tool = retrieval_tool(name) if offered == "retrieval" else tool_named(name, offered)
         except InvalidRequest as error:  # there is no such set
             raise ToolNotFound(str(error)) from error
         try:
@@ -127,10 +123,19 @@ def server_of(call: Call, list_schemas: ListSchemas, *, max_bytes: int, offered:
         if content.get("image") is not None:
             media_type = content["media_type"]
             parts.append({"type": "image", "data": content.pop("image"), "mimeType": media_type})
-        failed = content.get("error_type") is not None  # an action, whose errors are observations
+        failed = content.get("error_type") is not None  # of a tool whose errors are responses
         return {"content": parts, "structuredContent": content, "isError": failed}
 
-    return mcp_sdk.new_server(INSTRUCTIONS.get(offered, "A local library of papers."), list_tools, call_tool)
+    return mcp_sdk.new_server(_instructions(offered), list_tools, call_tool)
+
+
+def _instructions(offered: Offered) -> str:
+    if offered in INSTRUCTIONS:
+        return INSTRUCTIONS[offered]
+    try:
+        return tools_in(offered).instructions
+    except InvalidRequest:  # listing the tools of such a set fails
+        return ToolSet.instructions
 
 
 def _text(text: str) -> dict[str, Any]:
@@ -163,10 +168,11 @@ def over_http(state: Any, *, max_bytes: int, offered: Offered) -> StreamableHTTP
     A call names its session in the headers of the native
     routes, or in its ``_meta``.
     """
+    tool_set = "scholarbase" if offered == "retrieval" else offered
 
     async def call(context: Any, name: str, arguments: dict[str, Any]) -> tuple[dict[str, Any], int]:
         request: Request = context.request
-        tool = tool_named(name, _set_of(offered, request))
+        tool = tool_named(name, tool_set)
         # The call may run on after its request.
         library = library_of(request)
         state.libraries.share(library)
@@ -206,15 +212,21 @@ def over_http(state: Any, *, max_bytes: int, offered: Offered) -> StreamableHTTP
             graph=library.has_graph,
             full_texts=library.has_full_texts,
             in_session=SESSION in request.headers,
-            tools=offered_tools(_set_of(offered, request), state.settings),
+            tools=offered_tools(tool_set, state.settings),
         )
 
     return mcp_sdk.over_http(server_of(call, list_schemas, max_bytes=max_bytes, offered=offered))
 
 
-def _set_of(offered: Offered, request: Request) -> ToolSet:
-    """The set whose tools run the calls of a request."""
-    return "scholarbase" if offered == "retrieval" else offered or request.path_params["set"]
+def of_set_in_path(state: Any, max_bytes: int) -> ASGIApp:
+    """The application of ``/mcp/{set}``. A request has its own server, since extensions are imported on first use."""
+
+    async def handle(scope: Scope, receive: Receive, send: Send) -> None:
+        manager = over_http(state, max_bytes=max_bytes, offered=scope["path_params"]["set"])
+        async with manager.run():
+            await manager.handle_request(scope, receive, send)
+
+    return handle
 
 
 class McpApp:
@@ -225,8 +237,8 @@ class McpApp:
     prevents DNS rebinding, for all routes.
     """
 
-    def __init__(self, manager: StreamableHTTPSessionManager, settings: Settings) -> None:
-        self._manager = manager
+    def __init__(self, handle: ASGIApp, settings: Settings) -> None:
+        self._handle = handle
         self._origins = settings.cors_origins or ()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -243,7 +255,7 @@ class McpApp:
         elif (problem := _problem_of_id(body := await Request(scope, receive).body())) is not None:
             error = InvalidRequest(problem)
         else:
-            await self._manager.handle_request(scope, replaying(body, receive), send)
+            await self._handle(scope, replaying(body, receive), send)
             return
         response = await rejection(error, scope)
         if isinstance(error, MethodNotAllowed):

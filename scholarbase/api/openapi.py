@@ -36,7 +36,6 @@ from scholarbase.errors import (
     StorageError,
     Unauthorized,
 )
-from scholarbase.models.actions import Observation
 from scholarbase.models.authors import AuthorProfile
 from scholarbase.models.document_responses import FindResponse, PassagesResponse, TextResponse
 from scholarbase.models.limits import Counted, Engine, Mode, ReferenceFormat, ReferenceStatus
@@ -48,6 +47,7 @@ from scholarbase.models.responses import (
     CitationsResponse,
     ExpandResponse,
     InvalidId,
+    Observation,
     PaperBatchResponse,
     PaperResponse,
     Response,

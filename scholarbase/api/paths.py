@@ -22,7 +22,6 @@ NATIVE: Final = ("/v1/", "/healthz", "/readyz", "/metrics")
 
 TOOLS_PATH: Final = "/mcp"
 RETRIEVAL_PATH: Final = "/mcp/retrieval"
-AIRQA_PATH: Final = "/mcp/airqa"
 
 
 def is_about_library(path: str) -> bool:

@@ -24,7 +24,6 @@ from scholarbase.cli.options import (
     url_option,
 )
 from scholarbase.errors import InvalidRequest, ReplayDiffers, SessionExists
-from scholarbase.models.limits import ToolSet
 from scholarbase.sessions.session import Quotas, Session
 from scholarbase.sessions.store import SessionStore
 from scholarbase.settings import Settings
@@ -98,7 +97,7 @@ def mcp(
     served = partial(
         serve_stdio, max_bytes=settings.max_body_bytes, offered=tool_set, seconds=settings.timeout
     )
-    native: ToolSet = "scholarbase" if tool_set == "retrieval" else tool_set
+    native = "scholarbase" if tool_set == "retrieval" else tool_set
     recorded = name is not None or query is not None or as_of is not None
     named = name or f"mcp-{secrets.token_hex(4)}"
     with open_source(settings, library, url, encoder) as source:

@@ -27,7 +27,7 @@ from scholarbase.client.endpoints import Batch, Checked, Request, T, post, sessi
 from scholarbase.errors import ServerFailure
 from scholarbase.models.arguments import title_batches
 from scholarbase.models.checks import as_text_arguments, check_ids, check_json_format
-from scholarbase.models.limits import SchemaForm, ToolSet
+from scholarbase.models.limits import SchemaForm
 from scholarbase.models.requests import SearchRequest
 from scholarbase.models.responses import CheckResponse, SearchResponse, TitleMatchResponse
 from scholarbase.models.source import Source
@@ -158,7 +158,7 @@ class Client(BaseClient, Source):
         *,
         strict: bool = False,
         session: str | None = None,
-        tool_set: ToolSet = "scholarbase",
+        tool_set: str = "scholarbase",
     ) -> list[dict[str, Any]]:
         """The function schemas of the tools.
 
@@ -178,7 +178,7 @@ class Client(BaseClient, Source):
         session: str | None = None,
         parent: int | None = None,
         round: int | None = None,
-        tool_set: ToolSet = "scholarbase",
+        tool_set: str = "scholarbase",
     ) -> dict[str, Any]:
         """Call a tool; the result is the JSON of its response.
 
@@ -201,7 +201,7 @@ class Client(BaseClient, Source):
         session: str | None = None,
         parent: int | None = None,
         round: int | None = None,
-        tool_set: ToolSet = "scholarbase",
+        tool_set: str = "scholarbase",
     ) -> str:
         """Call a tool; the result is readable text. The arguments are those of ``call_tool``."""
         arguments = as_text_arguments(arguments)

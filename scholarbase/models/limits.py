@@ -21,14 +21,11 @@ ReferenceStatus = Literal["held", "near", "withdrawn", "retracted", "not_in_snap
 ExportFormat = Literal["bibtex", "ris", "csl", "csv"]
 ResponseFormat = Literal["json", "text", "bibtex", "ris", "csl", "csv"]
 SchemaForm = Literal["openai", "openai-responses", "anthropic", "gemini", "mcp"]
-ToolSet = str
-"""The name of a set of tools: one of ``TOOL_SETS``, or one that an extension adds."""
 
 MODES: Final[tuple[Mode, ...]] = get_args(Mode)
 ENGINES: Final[tuple[Engine, ...]] = get_args(Engine)
 SYNTAXES: Final[tuple[Syntax, ...]] = get_args(Syntax)
 SCHEMA_FORMS: Final[tuple[SchemaForm, ...]] = get_args(SchemaForm)
-TOOL_SETS: Final = ("scholarbase", "airqa")
 EXPORT_FORMATS: Final[tuple[ExportFormat, ...]] = get_args(ExportFormat)
 REFERENCE_FORMATS: Final[tuple[ReferenceFormat, ...]] = get_args(ReferenceFormat)
 REFERENCE_STATUSES: Final[tuple[ReferenceStatus, ...]] = get_args(ReferenceStatus)

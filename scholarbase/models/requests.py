@@ -23,7 +23,7 @@ from pydantic import (
     model_validator,
 )
 
-from scholarbase.errors import InvalidRequest
+from scholarbase.errors import InvalidRequest, ScholarBaseError
 from scholarbase.models.checks import (
     as_of_day,
     check_papers,
@@ -110,6 +110,10 @@ class Request(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, populate_by_name=True)
     kind: ClassVar[str | None] = None
     """The word for a name in messages, if FastAPI parses the request."""
+    uses_sql: ClassVar[bool] = False
+    """Whether a tool's request is a SQL statement, which some servers do not run."""
+    ends_with_answer: ClassVar[bool] = False
+    """Whether a tool's request is refused in a session that has the agent's answer."""
 
     @model_validator(mode="wrap")
     @classmethod
@@ -127,6 +131,11 @@ class Request(BaseModel):
             return validate(data)
         except ValidationError as error:
             raise InvalidRequest(sentence(error.errors()[0], info.context or cls.kind)) from error
+
+    def refused(self, error: ScholarBaseError) -> Request:
+        """The request that runs in place of this one, which is refused: its response says why. By default the error is
+        raised."""
+        raise error
 
     @classmethod
     def of(cls, **values: Any) -> Self:

@@ -493,3 +493,18 @@ class AuthorResponse(Response, frozen=True):
 
     def selected(self) -> Any:
         return {"snapshot": self.snapshot, **msgspec.structs.asdict(self.author)}
+
+
+class Observation(Response, frozen=True):
+    """What ``view`` and ``answer`` give, and why an action failed."""
+
+    snapshot: Snapshot
+    observation: Annotated[str, Meta(description="What the agent reads.")]
+    id: Annotated[str | None, Meta(description="The paper of an image.")] = None
+    image: Annotated[str | None, Meta(description="An image in Base64.")] = None
+    media_type: str | None = None
+    answer: Any = None
+    done: Annotated[bool | None, Meta(description="True: the answer ended the episode.")] = None
+    error_type: Annotated[
+        str | None, Meta(description="The type of the error, if the action failed: a name of docs/errors.md.")
+    ] = None

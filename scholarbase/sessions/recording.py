@@ -12,13 +12,14 @@ from typing import Any, Final
 import msgspec
 
 from scholarbase.errors import InvalidRequest, ScholarBaseError, TimeLimit
+from scholarbase.extensions import added_tool
 from scholarbase.identifiers import parse
 from scholarbase.models.calls import CallKind
 from scholarbase.responses.sizing import estimate_tokens
 from scholarbase.sessions.progress import BudgetState
 from scholarbase.sessions.session import CallRecord, Session, now, unix_time
 from scholarbase.sessions.store import SessionStore
-from scholarbase.trajectories.calls import ACTIONS, TOOLS
+from scholarbase.trajectories.calls import TOOLS, kind_of
 from scholarbase.trajectories.figures import LOOKING
 
 UNANSWERED: Final = (
@@ -33,7 +34,7 @@ BUDGET_SECONDS: Final = 4.0
 @dataclass(frozen=True, slots=True)
 class ReturnedPapers:
     """What a response returned: ids, best first, the tool's scores where it has some, estimated tokens, and the error
-    of what was not finished in time, or of an action whose errors are responses."""
+    of what was not finished in time, or of a tool whose errors are responses."""
 
     ids: tuple[str, ...]
     scores: tuple[float, ...] | None
@@ -139,7 +140,15 @@ class SessionCall:
 
     @property
     def kind(self) -> CallKind:
-        return TOOLS.get(self.tool) or ACTIONS.get(self.tool, "inspect")
+        return kind_of(self.tool) or "inspect"
+
+    @property
+    def ends_with_answer(self) -> bool:
+        """Whether the call is refused after the agent's answer."""
+        if self.tool in TOOLS:
+            return self.kind == "answer"
+        added = added_tool(self.tool)
+        return added is not None and added.request.ends_with_answer
 
     def add_seen(self, papers: Iterable[str]) -> None:
         """Add papers that an earlier call of the same request returned."""
@@ -191,8 +200,7 @@ class Recording(SessionCall):
 
     def depends_on_calls(self, exclude_seen: bool) -> bool:
         """Whether the response depends on earlier calls of the session."""
-        is_action = self.tool in ACTIONS or self.kind == "answer"  # which the agent's answer ends
-        return exclude_seen or is_action or bool(self.session.limits)
+        return exclude_seen or bool(self.session.limits) or self.ends_with_answer
 
     def needs_budget(self, exclude_seen: bool) -> bool:
         """Whether the session's earlier calls are read first: for the response, or to check the ``parent``."""

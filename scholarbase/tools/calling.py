@@ -10,7 +10,7 @@ from typing import Any, Final, Protocol
 
 from scholarbase.errors import InvalidRequest, StorageError
 from scholarbase.models.checks import as_text_arguments, check_json_format, check_type, shown
-from scholarbase.models.limits import SchemaForm, ToolSet
+from scholarbase.models.limits import SchemaForm
 from scholarbase.search.library import Library
 from scholarbase.sessions.recording import BUDGET_SECONDS, WRITE_SECONDS, Recording, SessionCall
 from scholarbase.sessions.session import Session, check_number, check_session_id
@@ -52,10 +52,10 @@ class Tools:
         *,
         session: str | Session | None = None,
         store: SessionStore | None = None,
-        tool_set: ToolSet = "scholarbase",
+        tool_set: str = "scholarbase",
     ) -> None:
         tools_in(tool_set)
-        self.tool_set: Final[ToolSet] = tool_set
+        self.tool_set: Final[str] = tool_set
         if not isinstance(source, Library) and not hasattr(source, "call_tool"):
             raise InvalidRequest(f"source is {shown(source)}: it must be an open library or a client.")
         check_type(session, (str, Session, NoneType), "session", "a name, a Session or None")

@@ -1,4 +1,4 @@
-"""All tools by their sets: the nine tools, AirQA's actions, and those of extensions; and their schemas.
+"""All tools by their sets: the nine tools, and those of extensions; and their schemas.
 
 A tool accepts every argument of its native request. The schema has only ``shown``, with short descriptions, because a
 model reads the whole list with every question. Arguments that the operator of an agent sets, such as ``as_of`` and
@@ -11,8 +11,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any, Final, cast
 
-from scholarbase.errors import InvalidRequest, ToolNotFound
-from scholarbase.extensions import added_names
+from scholarbase.errors import InvalidRequest
+from scholarbase.extensions import added_names, added_tool
 from scholarbase.identifiers import parse
 from scholarbase.models.check_requests import CheckBody
 from scholarbase.models.checks import check_type, shown
@@ -32,7 +32,6 @@ from scholarbase.models.limits import (
     SCHEMA_FORMS,
     Mode,
     SchemaForm,
-    ToolSet,
 )
 from scholarbase.models.papers import Paper
 from scholarbase.models.requests import (
@@ -46,8 +45,7 @@ from scholarbase.models.requests import (
 from scholarbase.models.responses import InvalidId, PaperBatchResponse
 from scholarbase.models.sql import SqlBody
 from scholarbase.search.library import Library
-from scholarbase.tools.airqa import ACTIONS, unknown_action
-from scholarbase.tools.tool import Tool
+from scholarbase.tools.tool import Tool, ToolSet
 
 _LISTED: Final = ["id", "title", "authors", "year", "venue", "status", "citation_count"]
 """The default fields of papers in lists."""
@@ -256,22 +254,23 @@ SQL: Final = Tool(
 RECORDED: Final = (SIMILAR, TEXT, FIND, PAPER_PASSAGES, CONTEXTS, SQL)
 """Not tools for models: what sessions record native calls as that have no tool."""
 
-_SETS: Final[dict[ToolSet, Sequence[Tool]]] = {"scholarbase": TOOLS, "airqa": ACTIONS}
+_NINE: Final = ToolSet(TOOLS)
 
 
-def tools_in(tool_set: ToolSet) -> Sequence[Tool]:
+def tools_in(tool_set: str) -> ToolSet:
     """The tools of a set. Raises InvalidRequest: there is no such set."""
-    if isinstance(tool_set, str):
-        tools = _SETS.get(tool_set) or added_names("tool_sets").get(tool_set)
-        if tools is not None:
-            return tools
-    names = ", ".join((*_SETS, *added_names("tool_sets")))
-    raise InvalidRequest(f"Unknown set of tools {shown(tool_set)}: use one of {names}.")
+    if tool_set == "scholarbase":
+        return _NINE
+    added = added_names("tool_sets")
+    if not isinstance(tool_set, str) or tool_set not in added:
+        names = ", ".join(("scholarbase", *added))
+        raise InvalidRequest(f"Unknown set of tools {shown(tool_set)}: use one of {names}.")
+    tools = added[tool_set]
+    return tools if isinstance(tools, ToolSet) else ToolSet(tools)
 
 
-def tool_named(name: str, tool_set: ToolSet = "scholarbase") -> Tool:
-    """The tool of this name in a set. Of AirQA's actions the case does not matter, since the paper writes ``Answer``,
-    and an unknown name is an action whose observation says so.
+def tool_named(name: str, tool_set: str = "scholarbase") -> Tool:
+    """The tool of this name in a set, or what the set runs for a name that is unknown.
 
     Raises:
         ToolNotFound: the set has no such tool.
@@ -279,36 +278,27 @@ def tool_named(name: str, tool_set: ToolSet = "scholarbase") -> Tool:
     """
     tools = tools_in(tool_set)
     for tool in tools:
-        if isinstance(name, str) and tool.name == (name.lower() if tool_set == "airqa" else name):
+        if tool.name == name:
             return tool
     names = ", ".join(tool.name for tool in tools if tool.name not in _OF_TEXTS)
-    of_texts = f"; for full texts also {', '.join(_OF_TEXTS)}" if tools is TOOLS else ""
-    reason = f"There is no tool {shown(name)}: the tools are {names}{of_texts}."
-    if tool_set == "airqa" and isinstance(name, str):
-        return unknown_action(name, reason)
-    raise ToolNotFound(reason)
+    of_texts = f"; for full texts also {', '.join(_OF_TEXTS)}" if tools is _NINE else ""
+    return tools.unknown(name, f"There is no tool {shown(name)}: the tools are {names}{of_texts}.")
 
 
 def recorded_tool(name: str) -> Tool:
     """The tool that a session records calls under. Raises ToolNotFound: it records none so."""
-    every: list[Tool] = [*TOOLS, *ACTIONS, *RECORDED]
-    every += (tool for tools in added_names("tool_sets").values() for tool in tools)
-    for tool in every:
+    for tool in (*TOOLS, *RECORDED):
         if tool.name == name:
             return tool
-    return tool_named(name)
+    return added_tool(name) or tool_named(name)
 
 
-def sets_of(names: Iterable[str]) -> list[ToolSet]:
+def sets_of(names: Iterable[str]) -> list[str]:
     """The sets whose schemas an agent read that called these tools, by default the first one. An ``answer`` may also be
     what a session's owner recorded."""
     called = set(names) - {"answer"}
-    sets = [
-        name
-        for name in (*_SETS, *added_names("tool_sets"))
-        if called & {tool.name for tool in tools_in(name)}
-    ]
-    return sets or ["scholarbase"]
+    sets = {"scholarbase": TOOLS, **added_names("tool_sets")}
+    return [name for name, tools in sets.items() if called & {tool.name for tool in tools}] or ["scholarbase"]
 
 
 def schemas(

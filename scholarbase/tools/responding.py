@@ -7,14 +7,12 @@ from typing import Any, Final, cast
 
 import msgspec
 import orjson
-from pydantic import BaseModel
 
 from scholarbase.bibliographies.writing import MEDIA_TYPES, write_papers
 from scholarbase.errors import InvalidRequest, SessionError
-from scholarbase.models.actions import Action, Refused
 from scholarbase.models.limits import MAX_IDS, MIN_TOKENS, ExportFormat
 from scholarbase.models.papers import ALL_FIELDS, PAPER_FIELDS
-from scholarbase.models.requests import check_session
+from scholarbase.models.requests import Request, check_session
 from scholarbase.responses.sizing import check_max_tokens, estimate_tokens, fit_response
 from scholarbase.responses.text import as_text, is_unfinished, papers_in, with_author_lines
 from scholarbase.search.library import Library
@@ -47,9 +45,9 @@ class CallResponse(msgspec.Struct, frozen=True):
         return arguments if self.cut_to is None else {**arguments, "max_tokens": self.cut_to}
 
 
-def apply_session(library: Library, request: BaseModel, call: SessionCall | None) -> BaseModel:
-    """The request with its session's ``as_of``, and without the papers that the session has returned. An action after
-    the agent's answer is refused: AirQA's episode has ended.
+def apply_session(library: Library, request: Request, call: SessionCall | None) -> Request:
+    """The request with its session's ``as_of``, and without the papers that the session has returned; or what runs in
+    place of one that the agent's answer has ended.
 
     Raises:
         InvalidRequest: the session does not allow the request.
@@ -65,9 +63,9 @@ def apply_session(library: Library, request: BaseModel, call: SessionCall | None
         )
     arguments = vars(request)
     session, as_of = call.session, arguments.get("as_of")
-    if isinstance(request, Action) and call.budget is not None and call.budget.answered is not None:
+    if request.ends_with_answer and call.budget is not None and call.budget.answered is not None:
         reason = f"The session {session.id!r} ended with the answer of call {call.budget.answered}: open another one."
-        return Refused(reason=reason, error_type=SessionError.slug, format=request.format)
+        return request.refused(SessionError(reason))
     changes: dict[str, Any] = {}
     if (date := session.date_of_call(as_of)) != as_of:
         changes["as_of"] = date
@@ -89,7 +87,7 @@ def apply_session(library: Library, request: BaseModel, call: SessionCall | None
 
 def make_response(
     library: Library,
-    request: BaseModel,
+    request: Request,
     run: Callable[[Any], dict[str, Any]],
     call: SessionCall | None = None,
     *,
@@ -201,7 +199,7 @@ def _room(max_tokens: int, searches: int, *, limited: bool) -> int:
     return room
 
 
-def _steps(request: BaseModel, call: SessionCall | None) -> list[BaseModel]:
+def _steps(request: Request, call: SessionCall | None) -> list[Request]:
     """The request, or its searches one by one if a search excludes what those before it return."""
     searches = getattr(request, "searches", None)
     if call is None or not searches or not any(search.exclude_seen for search in searches):

@@ -6,7 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, get_args
 
+from scholarbase.errors import ToolNotFound
 from scholarbase.indexes import query_syntax
+from scholarbase.models.calls import CallKind
 from scholarbase.models.limits import MODES, Mode, Syntax
 from scholarbase.models.papers import PAPER_FIELDS, Paper
 from scholarbase.models.requests import Request
@@ -21,7 +23,8 @@ class Tool:
     """A tool.
 
     ``request`` is its native request, ``defaults`` override those of the request, and ``run`` runs it on a library.
-    With ``is_cached``, equal requests may share a response.
+    With ``is_cached``, equal requests may share a response. ``kind`` is that of an extension's recorded calls, which
+    otherwise inspect papers.
     """
 
     name: str
@@ -31,6 +34,7 @@ class Tool:
     shown: Mapping[str, str]
     defaults: Mapping[str, Any] = field(default_factory=dict)
     is_cached: bool = True
+    kind: CallKind | None = None
     arguments: tuple[tuple[str, str, Any], ...] = field(init=False)
     """For each argument: field name, argument name, default in this tool."""
     kinds: Mapping[str, Mapping[str, Any]] = field(init=False)
@@ -128,6 +132,21 @@ class Tool:
             "required": list(properties),
             "additionalProperties": False,
         }
+
+
+class ToolSet(tuple[Tool, ...]):
+    """The tools that an agent has, in the order in which they are listed. A subclass overrides what follows."""
+
+    instructions: str = "A local library of papers."
+    """What MCP clients are told of them."""
+
+    def unknown(self, name: str, reason: str) -> Tool:
+        """The tool that runs a call of a name that none of them has.
+
+        Raises:
+            ToolNotFound: none does; ``reason`` is its message.
+        """
+        raise ToolNotFound(reason)
 
 
 def _as_list(value: Any) -> Any:

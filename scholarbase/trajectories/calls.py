@@ -14,6 +14,7 @@ from typing import Any, Final
 import orjson
 
 from scholarbase.errors import InvalidRequest, QueryFileError
+from scholarbase.extensions import added_tool
 from scholarbase.files import text_lines
 from scholarbase.identifiers import parse
 from scholarbase.models.calls import CALL_KINDS, CallKind
@@ -38,8 +39,6 @@ TOOLS: Final[dict[str, CallKind]] = {
     "answer": "answer",
 }
 """The kind of call of each of ScholarBase's tools."""
-ACTIONS: Final[dict[str, CallKind]] = {"retrieve": "search", "query": "inspect", "view": "inspect"}
-"""The kind of call of the actions of the tool set ``airqa``. Other agents may have tools of these names."""
 
 _MOST: Final = 10**12
 """The greatest number of a call, tokens or seconds: JSON has no sums of more than 64 bits."""
@@ -80,6 +79,15 @@ class RawCall:
 KEYS: Final = tuple(f.name for f in fields(RawCall) if f.name != "where")
 
 
+def kind_of(tool: str) -> CallKind | None:
+    """The kind of the calls of a tool of ScholarBase, or of an extension that says so."""
+    if tool in TOOLS:
+        return TOOLS[tool]
+    added = added_tool(tool)
+    kind: CallKind | None = added and added.kind
+    return kind
+
+
 # -- reading --------------------------------------------------------------------------------------------
 
 
@@ -115,7 +123,7 @@ def raw_call(row: Any, where: str, canonical: dict[str, str]) -> RawCall:
         if key in values and not accepts(values[key]):
             raise InvalidRequest(f"{key} is {shown(values[key])}: it must be {expected}.")
     tool = values["tool"]
-    kind = values.setdefault("kind", TOOLS.get(tool, ACTIONS.get(tool)))
+    kind = values["kind"] = values.get("kind") or kind_of(tool)
     if kind is None:
         raise InvalidRequest(
             f"the tool {tool!r} is not a ScholarBase tool: give its kind, one of {', '.join(CALL_KINDS)}."

@@ -184,14 +184,6 @@ def texts() -> Iterator[Sent]:
         yield in_session("spent", method, path, values, 403)
         if method == "POST":
             yield "POST", path, {"content": b" " * 200_000}, 413
-    for name, arguments in (
-        ("retrieve", {"query": "zebra"}),
-        ("query", {"sql": "SELECT title FROM papers"}),
-        ("view", {"paper_id": SORTING, "page_number": 1}),
-        ("answer", {"answer": ["zebra"]}),
-    ):
-        yield request("POST", f"/v1/tools/{name}?set=airqa", arguments)
-        yield in_session("actions", "POST", f"/v1/tools/{name}?set=airqa", arguments)
     for end in ("text", "find?q=a", "passages?q=a", "pages/1", "citation-contexts?direction=references"):
         yield "GET", f"/v1/papers/{ABSTRACT_ONLY}/{end}", {}, 404
     yield request("GET", f"/v1/papers/{SORTING}/pages/1", {"surprise": 1}, 400)

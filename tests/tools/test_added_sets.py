@@ -51,5 +51,5 @@ def test_an_added_set_is_served(sample: Library) -> None:
 
 
 def test_an_unknown_set_names_the_installed_ones(sample: Library) -> None:
-    with pytest.raises(InvalidRequest, match="use one of scholarbase, airqa, asking"):
+    with pytest.raises(InvalidRequest, match="use one of scholarbase, asking"):
         Tools(sample, tool_set="answering")

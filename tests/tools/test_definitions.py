@@ -14,8 +14,7 @@ from scholarbase.models.limits import SCHEMA_FORMS
 from scholarbase.responses.sizing import estimate_tokens
 from scholarbase.search.library import Library
 from scholarbase.tools import Tools
-from scholarbase.tools.airqa import ACTIONS
-from scholarbase.tools.definitions import RECORDED, TOOLS, schemas, tool_named
+from scholarbase.tools.definitions import RECORDED, TOOLS, schemas, tool_named, tools_in
 
 SEED = "arXiv:hep-th/9301068"
 NAMES = [
@@ -162,7 +161,7 @@ def test_the_list_of_tools_is_short() -> None:
 
 @pytest.mark.parametrize("null", [None, "", " ", "null", "None", "all", ["null"], ["all"], '["none"]'])
 def test_nulls_in_optional_arguments_mean_left_out(null: Any) -> None:
-    for tool in (*TOOLS, *ACTIONS, *RECORDED):
+    for tool in (*TOOLS, *tools_in("airqa"), *RECORDED):
         least: dict[str, Any] = {
             name: [SEED] if name in ("ids", "seeds", "titles") else 1 if name == "page_number" else SEED
             for name in tool.required

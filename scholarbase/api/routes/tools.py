@@ -14,7 +14,7 @@ from scholarbase.api.routes import OpenLibrary, cacheable, json_response, proble
 from scholarbase.api.session_headers import SESSION
 from scholarbase.api.tool_sets import offered, permitted
 from scholarbase.errors import EncoderError, LibraryError, PaperNotFound, ToolNotFound, VectorIndexError
-from scholarbase.models.limits import TOOL_SETS, SchemaForm, ToolSet
+from scholarbase.models.limits import SchemaForm
 from scholarbase.models.requests import EXAMPLE_QUESTION
 from scholarbase.tools.definitions import schemas, tool_named
 
@@ -24,14 +24,14 @@ router = resource("/v1/tools", "tools")
 _SET: Final[Any] = {
     "description": "The set of tools: `scholarbase`, or `airqa` for the actions of AirQA's environment.",
     "examples": ["scholarbase"],
-    "json_schema_extra": {"enum": list(TOOL_SETS)},  # without those of extensions
+    "json_schema_extra": {"enum": ["scholarbase", "airqa"]},  # extensions may add others
 }
 
 
 class ToolsParameters(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
-    set_: ToolSet = Field("scholarbase", alias="set", **_SET)
+    set_: str = Field("scholarbase", alias="set", **_SET)
     format: SchemaForm = Field(
         "openai",
         description="The form of the schemas: of OpenAI's chat completions or responses, Anthropic, Gemini or MCP.",
@@ -96,7 +96,7 @@ async def call_tool(
             examples=[{"q": EXAMPLE_QUESTION, "limit": 3}],
         ),
     ],
-    tool_set: Annotated[ToolSet, Query(alias="set", **_SET)] = "scholarbase",
+    tool_set: Annotated[str, Query(alias="set", **_SET)] = "scholarbase",
 ) -> Response:
     """The response of the native route, with each paper's authors as one string."""
     tool = tool_named(name, tool_set)

@@ -1,17 +1,16 @@
-"""Requests and observations of the tool set ``airqa``: AirQA's actions (arXiv:2509.16952, appendices B and C.4)."""
+"""Requests of the tool set ``airqa``: AirQA's actions (arXiv:2509.16952, appendices B and C.4)."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, ClassVar, Final
 
-from msgspec import Meta
 from pydantic import AfterValidator, BeforeValidator, Field
 
+from scholarbase.errors import ScholarBaseError
 from scholarbase.models.checks import check_whole
 from scholarbase.models.document_requests import PassageLimit, Question
 from scholarbase.models.limits import MAX_TOKENS, MIN_TOKENS
 from scholarbase.models.requests import ResponseOptions, Timed
-from scholarbase.models.responses import Response, Snapshot
 from scholarbase.models.values import AsOf, PaperId
 
 OBSERVATION_TOKENS: Final = 5_000
@@ -33,10 +32,15 @@ Tokens = Annotated[
 
 
 class Action(ResponseOptions, Timed):
-    """An action. Its observation has ``max_tokens`` tokens at most."""
+    """An action. Its observation has ``max_tokens`` tokens at most. The answer ends the episode, and no action
+    follows."""
 
+    ends_with_answer: ClassVar[bool] = True
     max_tokens: Tokens = OBSERVATION_TOKENS
     as_of: AsOf = None
+
+    def refused(self, error: ScholarBaseError) -> Refused:
+        return Refused(reason=str(error), error_type=error.slug, format=self.format)
 
 
 class RetrieveAction(Action):
@@ -49,6 +53,7 @@ class RetrieveAction(Action):
 class QueryAction(Action):
     """A SQL statement."""
 
+    uses_sql: ClassVar[bool] = True
     sql: str
 
 
@@ -71,26 +76,7 @@ class AnswerAction(Action):
 
 
 class Refused(Action):
-    """An action whose arguments are invalid: its observation is why."""
+    """An action that is invalid or refused: its observation is why."""
 
     reason: str
     error_type: str
-
-
-class Observation(Response, frozen=True):
-    """What ``view`` and ``answer`` give, and why an action failed."""
-
-    snapshot: Snapshot
-    observation: Annotated[str, Meta(description="What the agent reads.")]
-    id: Annotated[str | None, Meta(description="The paper of an image.")] = None
-    image: Annotated[str | None, Meta(description="An image in Base64.")] = None
-    media_type: str | None = None
-    answer: Any = None
-    done: Annotated[bool | None, Meta(description="True: the answer ended the episode.")] = None
-    error_type: Annotated[
-        str | None, Meta(description="The type of the error, if the action failed: a name of docs/errors.md.")
-    ] = None
-
-    def selected(self) -> Any:
-        content = {name: getattr(self, name) for name in self.__struct_fields__}
-        return {name: value for name, value in content.items() if value is not None}

@@ -13,24 +13,23 @@ from functools import wraps
 from typing import Any, Final
 
 from scholarbase.errors import InvalidRequest, ScholarBaseError, TimeLimit, ToolNotFound
-from scholarbase.models.actions import (
+from scholarbase.models.document_requests import PageBody, PassageSearchBody
+from scholarbase.models.document_responses import PassagesResponse
+from scholarbase.models.requests import Request
+from scholarbase.models.responses import Observation, Response
+from scholarbase.models.sql import SqlBody, SqlResponse
+from scholarbase.search.library import Library
+from scholarbase.tools import arguments as written
+from scholarbase.tools.tool import Tool, ToolSet
+from scholarbase_research.airqa.actions import (
     RETRIEVED,
     Action,
     AnswerAction,
-    Observation,
     QueryAction,
     Refused,
     RetrieveAction,
     ViewAction,
 )
-from scholarbase.models.document_requests import PageBody, PassageSearchBody
-from scholarbase.models.document_responses import PassagesResponse
-from scholarbase.models.requests import Request
-from scholarbase.models.responses import Response
-from scholarbase.models.sql import SqlBody, SqlResponse
-from scholarbase.search.library import Library
-from scholarbase.tools import arguments as written
-from scholarbase.tools.tool import Tool
 
 PNG: Final = "image/png"
 MOST_ROWS: Final = 1_000
@@ -113,9 +112,22 @@ class UnknownAction(ActionTool):
         return _refused(ToolNotFound(self.description), arguments)
 
 
-def unknown_action(name: str, reason: str) -> Tool:
-    """What a call of an unknown action is recorded as."""
-    return UnknownAction(name[:_MOST_NAME], reason, Refused, _observing(_retrieve), {})
+class Actions(ToolSet):
+    """AirQA's actions. The case of their names does not matter, since the paper writes ``Answer``."""
+
+    instructions = (
+        "A local library of papers with their full texts. Retrieve passages, query the database, view pages, and end "
+        "with an answer."
+    )
+
+    def unknown(self, name: str, reason: str) -> Tool:
+        """The action of a name in another case, or one that is recorded and whose observation is the ``reason``."""
+        if not isinstance(name, str):
+            raise ToolNotFound(reason)
+        for tool in self:
+            if tool.name == name.lower():
+                return tool
+        return UnknownAction(name[:_MOST_NAME], reason, Refused, _observing(_retrieve), {})
 
 
 def _retrieve(library: Library, action: RetrieveAction) -> PassagesResponse:
@@ -159,41 +171,46 @@ def _answer(library: Library, action: AnswerAction) -> Observation:
     return Observation(library.snapshot_id, "The answer is recorded.", answer=action.answer, done=True)
 
 
-ACTIONS: Final[tuple[Tool, ...]] = (
-    ActionTool(
-        "retrieve",
-        "Retrieve the passages of the papers' full texts that are most relevant to a query text.",
-        RetrieveAction,
-        _observing(_retrieve),
-        {
-            "query": "What to search for. Rephrase the question to be clear and specific",
-            "limit": f"The number of passages, default {RETRIEVED}",
-        },
-    ),
-    ActionTool(
-        "query",
-        "Run a SQL query in SQLite's dialect on the database of papers. Long results are cut.",
-        QueryAction,
-        _observing(_query),
-        {"sql": "One SELECT statement"},
-        is_cached=False,
-    ),
-    ActionTool(
-        "view",
-        "View a page of a paper, or a part of it, as an image.",
-        ViewAction,
-        _observing(_view),
-        {
-            "paper_id": "The paper's id",
-            "page_number": "The page, from 1",
-            "bounding_box": "[x_min, y_min, delta_x, delta_y] in points; the whole page by default",
-        },
-    ),
-    ActionTool(
-        "answer",
-        "End with the final answer, strictly in the format that the question asks for.",
-        AnswerAction,
-        _observing(_answer),
-        {"answer": "The final answer; a number or a list as JSON"},
-    ),
+ACTIONS: Final = Actions(
+    (
+        ActionTool(
+            "retrieve",
+            "Retrieve the passages of the papers' full texts that are most relevant to a query text.",
+            RetrieveAction,
+            _observing(_retrieve),
+            {
+                "query": "What to search for. Rephrase the question to be clear and specific",
+                "limit": f"The number of passages, default {RETRIEVED}",
+            },
+            kind="search",
+        ),
+        ActionTool(
+            "query",
+            "Run a SQL query in SQLite's dialect on the database of papers. Long results are cut.",
+            QueryAction,
+            _observing(_query),
+            {"sql": "One SELECT statement"},
+            is_cached=False,
+            kind="inspect",
+        ),
+        ActionTool(
+            "view",
+            "View a page of a paper, or a part of it, as an image.",
+            ViewAction,
+            _observing(_view),
+            {
+                "paper_id": "The paper's id",
+                "page_number": "The page, from 1",
+                "bounding_box": "[x_min, y_min, delta_x, delta_y] in points; the whole page by default",
+            },
+            kind="inspect",
+        ),
+        ActionTool(
+            "answer",
+            "End with the final answer, strictly in the format that the question asks for.",
+            AnswerAction,
+            _observing(_answer),
+            {"answer": "The final answer; a number or a list as JSON"},
+        ),
+    )
 )

@@ -22,6 +22,7 @@ from scholarbase.sessions.store import SessionStore
 from scholarbase.tools import Tools
 from scholarbase.tools.definitions import schemas, tools_in
 from scholarbase.tools.replay import differences, replay
+from tests.api.test_openapi_truth import Document
 from tests.conftest import serving_in_thread
 from tests.fulltexts import ABSTRACT_ONLY, GRAPHS, MERGING, RED_SQUARE, SORTING
 
@@ -144,6 +145,18 @@ class TestActions:
     def test_the_text_of_a_view_says_what_it_shows(self, tools: Tools) -> None:
         text = tools.call_as_text("view", {"paper_id": "2302.00002", "page_number": 2})
         assert text == f"Page 2 of {MERGING}."
+
+    def test_the_document_has_the_responses(self, url: str) -> None:
+        document = Document(url)
+        for name, arguments in (
+            ("retrieve", {"query": "zebra"}),
+            ("query", {"sql": TITLES}),
+            ("view", {"paper_id": SORTING, "page_number": 1}),
+            ("answer", {"answer": ["zebra"]}),
+        ):
+            for headers in ({}, {"X-ScholarBase-Session": "actions"}):
+                path = f"{url}/v1/tools/{name}?set=airqa"
+                document.check(httpx.post(path, json=arguments, headers=headers))
 
 
 class TestErrors:
