@@ -180,15 +180,6 @@ def check_request(request: object, kind: type[Request]) -> None:
     check_type(request, kind, "The request", f"a {kind.__name__}")
 
 
-def check_session(exclude_seen: bool) -> None:
-    """Raise InvalidRequest for ``exclude_seen`` outside a session."""
-    if exclude_seen:
-        raise InvalidRequest(
-            "exclude_seen requires a session, because it leaves out papers that the session has returned: name one in "
-            "the header X-ScholarBase-Session."
-        )
-
-
 class _Sized(Request):
     max_tokens: int | None = Field(
         default=None,

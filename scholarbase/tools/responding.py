@@ -12,7 +12,7 @@ from scholarbase.bibliographies.writing import MEDIA_TYPES, write_papers
 from scholarbase.errors import InvalidRequest, SessionError
 from scholarbase.models.limits import MAX_IDS, MIN_TOKENS, ExportFormat
 from scholarbase.models.papers import ALL_FIELDS, PAPER_FIELDS
-from scholarbase.models.requests import Request, check_session
+from scholarbase.models.requests import Request
 from scholarbase.responses.sizing import check_max_tokens, estimate_tokens, fit_response
 from scholarbase.responses.text import as_text, is_unfinished, papers_in, with_author_lines
 from scholarbase.search.library import Library
@@ -54,8 +54,11 @@ def apply_session(library: Library, request: Request, call: SessionCall | None) 
     """
     searches = getattr(request, "searches", None)
     if call is None:
-        for search in searches or [request]:
-            check_session(getattr(search, "exclude_seen", False))
+        if any(getattr(search, "exclude_seen", False) for search in searches or [request]):
+            raise InvalidRequest(
+                "exclude_seen requires a session, because it leaves out papers that the session has returned: name one "
+                "in the header X-ScholarBase-Session."
+            )
         return request
     if searches is not None:
         return request.model_copy(
