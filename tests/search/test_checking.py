@@ -195,17 +195,20 @@ def test_papers_with_more_words_of_a_line_do_not_hide_the_one_meant(tmp_path: Pa
 
 
 def test_an_id_of_another_paper_beside_a_title_and_an_author(tmp_path: Path) -> None:
-    """The id's paper has a similar title and another author: the paper with the title comes first."""
+    """The id's paper has a similar title and another author: papers with the title come first, two at most."""
     entry = (
         "@misc{{k, title={{Deep learning for finding {}}}, author={{{}}}, eprint={{{}}}, abstract={{A.}}}}\n"
     )
     held = ("cars", "Dee, Carl", "2001.00002")
-    (tmp_path / "own.bib").write_text(entry.format("stars", "Bell, Ann", "2001.00001") + entry.format(*held))
+    others = [("cars", "Fox, Eve", "2001.00003"), ("cars", "Hall, Guy", "2001.00004")]
+    papers = [("stars", "Bell, Ann", "2001.00001"), held, *others]
+    (tmp_path / "own.bib").write_text("".join(entry.format(*paper) for paper in papers))
     ingest([tmp_path / "own.bib"], tmp_path / "library")
     with Library.open(tmp_path / "library") as library:
         one = check(library, entry.format(*held[:2], "2001.00001"))
     assert one.status == "near"
-    assert [match.paper.id for match in one.matches] == ["arXiv:2001.00002", "arXiv:2001.00001"]
+    ids = [match.paper.id for match in one.matches]
+    assert (len(ids), ids[0], ids[-1]) == (3, "arXiv:2001.00002", "arXiv:2001.00001")
     assert "arXiv:2001.00002 has that title" in one.reason
 
 

@@ -301,6 +301,17 @@ def test_a_library_without_vectors_has_only_citations(tmp_path: Path) -> None:
         assert library.similar("CorpusId:1", within=["CorpusId:4"]).warnings == ()
 
 
+def test_a_leg_that_ends_at_the_depth_is_whole(tmp_path: Path) -> None:
+    """Ten papers cite the first one, and eleven the second."""
+    rows = [{"corpusid": n, "title": f"Graphs {n}", "externalids": {}} for n in range(1, 24)]
+    edges = [(citing, 1) for citing in range(3, 13)] + [(citing, 2) for citing in range(13, 24)]
+    path = library_of(tmp_path, rows, edges, keep="title")
+    with Library.open(path, settings=load_settings(fusion_depth=10)) as library:
+        for paper_id, relation in (("CorpusId:1", "eq"), ("CorpusId:2", "gte")):
+            response = library.similar(paper_id, limit=20)
+            assert (response.total, response.total_relation) == (10, relation)
+
+
 @pytest.mark.slow
 def test_a_library_without_edges_has_only_vectors(tmp_path: Path) -> None:
     with small(tmp_path, edges=False, dense=True) as library:

@@ -64,9 +64,12 @@ def test_a_secret_passed_as_a_name_is_not_quoted(tmp_path: Path) -> None:
     assert text not in str(error.value)
 
 
-def test_concurrent_creations_lose_no_key(tmp_path: Path) -> None:
+def test_concurrent_changes_lose_no_key_and_keep_none(tmp_path: Path) -> None:
     path = tmp_path / "keys.json"
-    threads = [threading.Thread(target=create_key, args=(path, f"k{n}")) for n in range(20)]
+    for n in range(20):
+        create_key(path, f"old{n}")
+    changes = [change for n in range(20) for change in ((create_key, f"k{n}"), (revoke_key, f"old{n}"))]
+    threads = [threading.Thread(target=change, args=(path, name)) for change, name in changes]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -288,6 +288,13 @@ class TestSessions:
             ("search_papers", False),
         ]
 
+    def test_an_answer_that_is_sent_again_gets_the_same_response(self, url: str) -> None:
+        """As any call with the same key. The answer of another call is refused."""
+        for key, is_taken in (("k1", True), ("k1", True), ("k2", False)):
+            headers = {"X-ScholarBase-Session": "again", "Idempotency-Key": key}
+            response = httpx.post(f"{url}/v1/tools/answer?set=airqa", json={"answer": 7}, headers=headers)
+            assert response.json().get("done", False) is is_taken, response.text
+
     def test_an_image_counts_no_tokens(self, full_texts: Library, tmp_path: Path) -> None:
         with SessionStore(tmp_path) as store:
             tools = Tools(full_texts, session=Session("seen"), store=store, tool_set="airqa")
