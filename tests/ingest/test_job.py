@@ -21,6 +21,7 @@ from scholarbase.encoders.registry import PACKAGED_FOLDER
 from scholarbase.errors import EncoderMismatch, InvalidRequest, SourceError
 from scholarbase.identifiers import arxiv_id
 from scholarbase.indexes.frequencies import FrequencyCounter
+from scholarbase.ingest import writer
 from scholarbase.ingest.dense import DenseParts
 from scholarbase.ingest.job import ingest
 from scholarbase.ingest.plans import IngestRules
@@ -114,27 +115,28 @@ def test_both_sources_give_details_of_one_paper(tmp_path: Path) -> None:
     assert (alone.publication_types, alone.fields_of_study, some.comment) == ((), (), None)
 
 
-@pytest.mark.parametrize(
-    "keep",
-    [
-        pytest.param("arxiv", marks=pytest.mark.slow),
-        pytest.param("text", marks=pytest.mark.slow),
-        pytest.param("title", marks=pytest.mark.slow),
-    ],
-)
-def test_the_keep_rule(small_snapshot: Path, tmp_path: Path, keep: str) -> None:
-    release = tmp_path / "release"
-    shutil.copytree(small_snapshot, release)
-    (release / "papers" / "more.jsonl").write_text(
-        '{"corpusid": 1, "title": "No arXiv id, an abstract", "externalids": {"DOI": "10.1/a"}, "authors": []}\n'
-        '{"corpusid": 2, "title": "Neither", "externalids": null, "authors": null}\n'
-        '{"corpusid": 3, "title": "An arXiv id, no abstract", "externalids": {"ArXiv": "2401.00002"}}\n'
+@pytest.mark.parametrize(("keep", "kept"), [("arxiv", {4}), ("text", {1, 4}), ("title", {1, 2, 3, 4})])
+def test_the_keep_rule(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keep: Any, kept: set[int]) -> None:
+    """Papers are checked in parts; here each is a part, also those with successive ids."""
+    monkeypatch.setattr(writer, "_AT_ONCE", 1)
+    release = lines(
+        tmp_path / "release",
+        papers=[
+            {
+                "corpusid": 1,
+                "title": "No arXiv id, an abstract",
+                "externalids": {"DOI": "10.1/a"},
+                "authors": [],
+            },
+            {"corpusid": 2, "title": "Neither", "externalids": None, "authors": None},
+            {"corpusid": 3, "title": "An arXiv id, no abstract", "externalids": {"ArXiv": "2401.00002"}},
+            {"corpusid": 4, "title": "Both", "externalids": {"ArXiv": "2401.00001"}},
+        ],
+        abstracts=[{"corpusid": number, "abstract": "Here it is."} for number in (1, 4)],
     )
-    (release / "abstracts" / "more.jsonl").write_text('{"corpusid": 1, "abstract": "Here it is."}\n')
     library = tmp_path / "library"
-    ingest([release], library, rules=IngestRules(keep=keep))  # type: ignore[arg-type]
-    made = {row[0] for row in query(library, "SELECT corpus_id FROM papers WHERE corpus_id <= 3")}
-    assert made == {"arxiv": set(), "text": {1}, "title": {1, 2, 3}}[keep]
+    ingest([release], library, rules=IngestRules(keep=keep))
+    assert {row[0] for row in query(library, "SELECT corpus_id FROM papers")} == kept
     assert list(verify(library))
 
 

@@ -99,7 +99,7 @@ def test_explanations_name_linked_results_and_add_up(library: Library) -> None:
 
 def test_a_library_without_enough_edges_is_ranked_by_its_texts(tmp_path: Path) -> None:
     rows = [
-        {"corpusid": number, "title": title, "abstract": f"{title} of graphs.", "year": 2020}
+        {"corpusid": number, "externalids": {}, "title": title, "abstract": f"{title} of graphs."}
         for number, title in enumerate(("colouring", "matching", "colouring and matching", "planarity"), 1)
     ]
     answers = []
