@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from scholarbase.identifiers import Identifier
-from scholarbase.ingest import claims
+from scholarbase.ingest import claims, merging
 from scholarbase.ingest.claims import remove_id
 from scholarbase.ingest.job import ingest
 from scholarbase.ingest.plans import IngestRules
@@ -217,15 +217,19 @@ def test_records_of_one_paper_join_and_arxiv_keeps_its_id_from_others(tmp_path: 
     }
 
 
-def test_the_record_that_arxiv_confirms_keeps_the_id(tmp_path: Path) -> None:
-    """Semantic Scholar has the id twice, first with another paper."""
+def test_the_record_that_arxiv_confirms_keeps_the_id(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Semantic Scholar has the id first with another paper, and two records of each. The conflict is counted once."""
+    monkeypatch.setattr(merging, "GROUPED", 1)
     records = [
         s2(7, "The price of tea", "B. Else", ArXiv="2101.00001"),
+        s2(7, "Tea", "B. Else", ArXiv="2101.00001"),
         s2(8, "Trees counted", ArXiv="2101.00001"),
+        s2(8, "Trees", ArXiv="2101.00001"),
     ]
     manifest = build(tmp_path, arxiv=[REAL], papers=records)
     counts = manifest.counts
     assert (counts["papers"], counts["arxiv_joined"], counts["arxiv_ids_repeated"]) == (2, 1, 0)
+    assert counts["conflicts"] == len(conflicts(tmp_path)) == 1
     assert titles(tmp_path, "CorpusId:7", "CorpusId:8") == ["The price of tea", "Trees counted"]
     assert titles(tmp_path, "arXiv:2101.00001") == ["Trees counted"]
 
