@@ -352,18 +352,18 @@ def test_a_batch_of_ids_keeps_its_places() -> None:
     assert f"ask again with the ids from place {kept + 1} on" in fitted["left_out"]["how"]
 
 
-def test_a_batch_of_titles_keeps_whole_titles_and_perhaps_the_best_of_one_more() -> None:
+@pytest.mark.parametrize("text", [False, True])
+def test_a_batch_of_titles_keeps_whole_titles_and_perhaps_the_best_of_one_more(text: bool) -> None:
     matches = page(3)["results"]
-    response = {"snapshot": "s", "results": [matches, [], matches, matches, matches]}
-    whole = fit_response(response, 10_000)
-    assert whole["results"] == response["results"]
-    fitted = fit_response(response, 300)
-    lengths = [len(one) for one in fitted["results"]]
-    assert lengths[:2] == [3, 0]
-    assert len(lengths) < 5
-    partial = lengths[-1] < 3 and lengths[-1] > 0
-    assert partial or lengths[-1] in (0, 3)
-    assert f"ask again with the titles from place {len(lengths) + 1} on" in fitted["left_out"]["how"]
+    response = {"snapshot": "s", "results": [matches, [], *[matches] * 40]}
+    assert fit_response(response, 10_000, text=text)["results"] == response["results"]
+    fitted = fit_response(response, 1000, text=text)
+    *whole, last = fitted["results"]
+    assert whole == response["results"][: len(whole)]
+    assert last == matches[: len(last)] != []
+    one_more = [last, matches[:1]] if last == matches else [matches[: len(last) + 1]]
+    assert estimate_tokens(sent({**fitted, "results": [*whole, *one_more]}, text)) > 990
+    assert f"ask again with the titles from place {len(whole) + 2} on" in fitted["left_out"]["how"]
 
 
 def test_title_matches_have_no_next_offset() -> None:

@@ -201,16 +201,20 @@ def test_a_record_that_is_deleted_put_the_paper_of_another_source_into_a_set(tmp
     assert read_manifest(tmp_path / "updated")[0].sets["new"]["papers"] == 1
 
 
-@pytest.mark.slow
-def test_a_rejected_line_removes_its_record_unless_a_later_one_is_valid(tmp_path: Path) -> None:
+def test_a_rejected_line_removes_its_record_unless_another_is_valid(tmp_path: Path) -> None:
     """A full release with these lines would have the same papers."""
-    first, second = (
-        {**KNOWN, "id": name, "title": name, "doi": None} for name in ("2101.00001", "2101.00002")
+    names = ("2101.00001", "2101.00002", "2101.00003", "2101.00004")
+    first, second, third, fourth = ({**KNOWN, "id": name, "title": name, "doi": None} for name in names)
+    lines = [
+        {**first, "title": None},
+        *({**second, "title": None}, {**second, "title": "Corrected"}),
+        *({**third, "title": None}, third),
+        *({**fourth, "title": "Corrected"}, {**fourth, "title": None}),
+    ]
+    ingest([write_lines(tmp_path / "old.json", [first, second, third, fourth])], tmp_path / "old")
+    update(
+        tmp_path / "old", [write_lines(tmp_path / "new.json", lines)], tmp_path / "new", max_reject_share=1.0
     )
-    invalid = [{**first, "title": None}, {**second, "title": None}]
-    ingest([write_lines(tmp_path / "old.json", [first, second])], tmp_path / "old")
-    changes = write_lines(tmp_path / "new.json", [*invalid, {**second, "title": "Corrected"}])
-    update(tmp_path / "old", [changes], tmp_path / "new", max_reject_share=1.0)
     with Library.open(tmp_path / "new") as library:
-        papers = library.papers(["2101.00001", "2101.00002"])
-    assert [paper and paper.title for paper in papers] == [None, "Corrected"]
+        papers = library.papers(names)
+    assert [paper and paper.title for paper in papers] == [None, "Corrected", "2101.00003", None]
