@@ -53,7 +53,7 @@ def assert_same(updated: Path, built: Path) -> None:
 @pytest.mark.parametrize(
     ("seed", "keep", "dense", "shards"),
     [
-        (1, "arxiv", False, 2),
+        (1, "arxiv", True, 2),
         pytest.param(2, "title", True, 3, marks=pytest.mark.slow),
         pytest.param(3, "text", False, 1, marks=pytest.mark.slow),
     ],
