@@ -86,8 +86,8 @@ MAX_REFERENCE_BYTES: Final = 1_000_000
 MAX_NEAR: Final = 3
 """Papers that are shown for a reference that is near several."""
 MAX_TIMEOUT: Final = 3600
-MAX_GRAPH_WEIGHT: Final = 10
 """Seconds that a request may ask for. A server's limit is usually lower."""
+MAX_GRAPH_WEIGHT: Final = 10
 MIN_TOKENS: Final = 100
 """The smallest ``max_tokens``: a response without papers fits."""
 MAX_TOKENS: Final = 1_000_000
