@@ -1,15 +1,19 @@
-"""Peak memory of a command and all processes that it starts."""
+"""Peak memory of a command and all processes that it starts, and the peak of a folder's size."""
 
 from __future__ import annotations
 
+import os
+import stat
 import subprocess
 import threading
-from collections.abc import Sequence
+import time
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 SAMPLE_SECONDS: Final = 0.05
+DISK_SAMPLE_SECONDS: Final = 1.0
 _MB: Final = 1024  # /proc counts in kB
 _COUNTED: Final = ("VmRSS", "RssAnon", "VmHWM")
 
@@ -20,12 +24,14 @@ class Peak:
 
     ``largest`` is the largest resident set of one process, as recorded by the kernel; ``together`` that of all
     processes in one sample, shared pages counted in each; ``anonymous`` its part that is not mapped from files.
+    ``disk_bytes`` are those of a folder, and of deleted files on its disk that the processes still have open.
     """
 
     largest: float = 0.0
     together: float = 0.0
     anonymous: float = 0.0
     processes: int = 0
+    disk_bytes: int = 0
 
     @property
     def resident(self) -> float:
@@ -40,9 +46,22 @@ class Peak:
         self.anonymous = max(self.anonymous, sum(status["RssAnon"] for status in statuses))
         self.processes = max(self.processes, len(statuses))
 
+    def sample_disk(self, pid: int, folder: Path) -> None:
+        """Update the peak of ``disk_bytes``."""
+        if not folder.is_dir():
+            return
+        opened = [
+            path for process in process_tree(pid) for path in _entries(Path(f"/proc/{process}/fd"), "*")
+        ]
+        # Unlike rglob, it skips folders that were removed meanwhile.
+        here = (Path(root, name) for root, _, names in os.walk(folder) for name in names)
+        files = _blocks(here, deleted=False) | _blocks(opened, deleted=True)
+        device = folder.stat().st_dev
+        self.disk_bytes = max(self.disk_bytes, sum(size for key, size in files.items() if key[0] == device))
 
-def run(command: Sequence[str], folder: Path) -> tuple[str, Peak]:
-    """Run a command in a folder. Returns its standard output and its peak memory.
+
+def run(command: Sequence[str], folder: Path, growing: Path | None = None) -> tuple[str, Peak]:
+    """Run a command in a folder. Returns its standard output, its peak memory, and the peak size of ``growing``.
 
     Raises:
         RuntimeError: the system has no /proc, or the command failed; its errors are on standard error.
@@ -53,8 +72,12 @@ def run(command: Sequence[str], folder: Path) -> tuple[str, Peak]:
     with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True) as process:
 
         def watch() -> None:
+            next_disk = 0.0
             while not ended.wait(SAMPLE_SECONDS):
                 peak.sample(process.pid)
+                if growing is not None and time.monotonic() >= next_disk:
+                    peak.sample_disk(process.pid, growing)
+                    next_disk = time.monotonic() + DISK_SAMPLE_SECONDS
 
         watcher = threading.Thread(target=watch)
         watcher.start()
@@ -89,6 +112,19 @@ def _entries(folder: Path, pattern: str) -> list[Path]:
         return list(folder.glob(pattern))
     except OSError:
         return []
+
+
+def _blocks(paths: Iterable[Path], *, deleted: bool) -> dict[tuple[int, int], int]:
+    """Bytes on disk of the regular files that still exist, by device and inode."""
+    blocks = {}
+    for path in paths:
+        try:
+            facts = path.stat()
+        except OSError:
+            continue
+        if stat.S_ISREG(facts.st_mode) and (facts.st_nlink == 0) == deleted:
+            blocks[facts.st_dev, facts.st_ino] = facts.st_blocks * 512
+    return blocks
 
 
 def _status(pid: int) -> dict[str, float] | None:
