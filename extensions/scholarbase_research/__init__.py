@@ -25,13 +25,15 @@ class Research(Extension):
             "eval trajectory": "scholarbase_research.cli.imports:trajectory",
             "session completeness": "scholarbase_research.cli.sessions:completeness",
             "session export": "scholarbase_research.cli.sessions:export",
+            "session replay": "scholarbase_research.cli.sessions:replay",
         }
 
     def routes(self) -> Sequence[Any]:
         from scholarbase_research.claims import routes as claims
         from scholarbase_research.completeness import routes as completeness
+        from scholarbase_research.replay import routes as replay
 
-        return [*claims.router.routes, *completeness.router.routes]
+        return [*claims.router.routes, *completeness.router.routes, *replay.router.routes]
 
     def tool_sets(self) -> Mapping[str, Sequence[Any]]:
         from scholarbase_research.airqa.tools import ACTIONS

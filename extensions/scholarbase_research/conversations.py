@@ -24,7 +24,7 @@ from scholarbase.responses.text import as_text
 from scholarbase.search.library import Library
 from scholarbase.sessions.session import Session
 from scholarbase.tools.definitions import schemas, sets_of, tools_in
-from scholarbase.tools.replay import Replayed, differences, replay
+from scholarbase_research.replay.calls import Replayed, differences, replay
 
 WINDOW: Final = 5
 

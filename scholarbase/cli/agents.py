@@ -23,7 +23,7 @@ from scholarbase.cli.options import (
     setting_options,
     url_option,
 )
-from scholarbase.errors import InvalidRequest, ReplayDiffers, SessionExists
+from scholarbase.errors import InvalidRequest, SessionExists
 from scholarbase.sessions.session import Quotas, Session
 from scholarbase.sessions.store import SessionStore
 from scholarbase.settings import Settings
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from scholarbase.client import Client
 
 SESSION_SECONDS = 30.0
-SHOWN_DIFFERENCES = 20
 
 sessions_option = setting_options("sessions")
 
@@ -202,50 +201,6 @@ def report(
         recorded = store.session(name, of_any_owner=True).session
         content = made(recorded, store.lines(recorded.key), answer_ids)
     print_json(content)
-
-
-@session.command()
-@click.argument("name")
-@library_option
-@encoder_option
-@sessions_option
-@click.pass_obj
-def replay(
-    settings: Settings, name: str, library: Path | None, encoder: str | None, sessions: str | None
-) -> None:
-    """Replay the session NAME on a library, and report differences.
-
-    NAME may be the file of a trajectory from a server. Failed calls and the agent's answers are not replayed.
-    """
-    from scholarbase.search.library import Library
-    from scholarbase.tools.replay import Difference, differences, read_recorded
-    from scholarbase.tools.replay import replay as run
-
-    with Library.open(require_library(library, settings), encoder=encoder, settings=settings) as opened:
-        if Path(name).is_file():
-            recorded, lines, skipped = read_recorded(Path(name))
-        else:
-            with opened_sessions(settings, sessions) as store:
-                recorded = store.session(name, of_any_owner=True).session
-                lines, skipped = list(store.lines(recorded.key)), 0
-        all_differences: list[Difference] = []
-        snapshots: set[str] = set()
-        ran = 0
-        for replayed in run(opened, recorded, lines):
-            ran += replayed.ran
-            all_differences.extend(differences([replayed]))
-            snapshots.add(replayed.recorded.get("snapshot", opened.snapshot_id))
-        others = sorted(snapshots - {opened.snapshot_id})
-    for difference in all_differences[:SHOWN_DIFFERENCES]:
-        click.echo(printable(difference))
-    total = len(lines) + skipped
-    calls = f"{ran} of {total} calls" if ran < total else f"{total} call{'s' * (total != 1)}"
-    summary = f"{calls} replayed on the snapshot {opened.snapshot_id}"
-    if others:
-        summary += f" (recorded on {', '.join(others)})"
-    if all_differences:
-        raise ReplayDiffers(f"{summary}. Differences: {len(all_differences)}.")
-    click.echo(printable(f"{summary}. No differences."))
 
 
 @session.command()

@@ -4,8 +4,7 @@
         tools = Tools(library)
         response = tools.call("search_papers", {"q": "speculative decoding", "max_tokens": 2000})
 
-``definitions`` has the tools and their sets, ``responding`` the responses, ``calling`` the Python interface, and
-``replay`` repeats recorded sessions.
+``definitions`` has the tools and their sets, ``responding`` the responses, and ``calling`` the Python interface.
 """
 
 from scholarbase.tools.calling import Tools

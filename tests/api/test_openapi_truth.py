@@ -134,7 +134,6 @@ def errors() -> Iterator[Sent]:
         *(("GET", f"/v1/sessions/nobody{end}", {}) for end in ("", "/report")),
         ("POST", "/v1/sessions/nobody/report", {"answers": [PAPER]}),
         ("POST", "/v1/sessions/nobody/answer", {"ids": [PAPER]}),
-        ("POST", "/v1/sessions/nobody/replay", {}),
     ):
         yield request(method, path, values, 404)
     for path in (
@@ -150,7 +149,6 @@ def errors() -> Iterator[Sent]:
     for path in ("", "/report"):
         yield request("GET", f"/v1/sessions/one{path}", {"surprise": 1}, 400)
     yield "DELETE", "/v1/sessions/one", {"params": {"surprise": 1}}, 400
-    yield "POST", "/v1/sessions/one/replay", {"params": {"surprise": 1}}, 400
     writing = [path for method, path, _ in (*NATIVE, *UNRECORDED) if method == "POST"]
     for path in (*writing, "/v1/sessions", "/v1/sessions/one/report", "/v1/sessions/one/answer"):
         yield "POST", path, {"content": b" " * 200_000}, 413
@@ -168,7 +166,6 @@ def sessions() -> Iterator[Sent]:
     yield request("GET", "/v1/sessions/one", {})
     yield request("GET", "/v1/sessions/one/report", {})
     yield request("POST", "/v1/sessions/one/report", {"answers": [PAPER]})
-    yield "POST", "/v1/sessions/one/replay", {}, 200
     yield request("POST", "/v1/sessions/one/answer", {"ids": [PAPER]})
     yield "DELETE", "/v1/sessions/one", {}, 204
     yield "DELETE", "/v1/sessions/one", {}, 404

@@ -18,7 +18,7 @@ from scholarbase.sessions.store import SessionStore
 from scholarbase.tools import Tools
 from scholarbase.tools.calling import call_recorded
 from scholarbase.tools.definitions import recorded_tool
-from scholarbase.tools.replay import differences, replay
+from scholarbase_research.replay.calls import differences, replay
 from tests.conftest import serving_in_thread
 from tests.fulltexts import ABSTRACT_ONLY, GRAPHS, GRAPHS_TEXT, MERGING, MERGING_TEXT, SORTING, SORTING_TEXT
 

@@ -1,4 +1,4 @@
-"""``scholarbase session export`` and ``completeness``."""
+"""``scholarbase session export``, ``completeness`` and ``replay``."""
 
 from __future__ import annotations
 
@@ -13,9 +13,12 @@ import orjson
 
 from scholarbase.cli.agents import opened_sessions, sessions_option
 from scholarbase.cli.options import encoder_option, json_option, library_option, print_json, require_library
-from scholarbase.errors import InvalidRequest
+from scholarbase.errors import InvalidRequest, ReplayDiffers
 from scholarbase.files import atomic_write, storage_errors
 from scholarbase.settings import Settings
+from scholarbase.terminal import printable
+
+SHOWN_DIFFERENCES = 20
 
 
 @click.command("export", short_help="Write sessions as training conversations.")
@@ -110,3 +113,47 @@ def completeness(
             print_json(recall.to_dict())
         else:
             click.echo(recall.observation)
+
+
+@click.command("replay")
+@click.argument("name")
+@library_option
+@encoder_option
+@sessions_option
+@click.pass_obj
+def replay(
+    settings: Settings, name: str, library: Path | None, encoder: str | None, sessions: str | None
+) -> None:
+    """Replay the session NAME on a library, and report differences.
+
+    NAME may be the file of a trajectory from a server. Failed calls and the agent's answers are not replayed.
+    """
+    from scholarbase.search.library import Library
+    from scholarbase_research.replay.calls import Difference, differences, read_recorded
+    from scholarbase_research.replay.calls import replay as run
+
+    with Library.open(require_library(library, settings), encoder=encoder, settings=settings) as opened:
+        if Path(name).is_file():
+            recorded, lines, skipped = read_recorded(Path(name))
+        else:
+            with opened_sessions(settings, sessions) as store:
+                recorded = store.session(name, of_any_owner=True).session
+                lines, skipped = list(store.lines(recorded.key)), 0
+        all_differences: list[Difference] = []
+        snapshots: set[str] = set()
+        ran = 0
+        for replayed in run(opened, recorded, lines):
+            ran += replayed.ran
+            all_differences.extend(differences([replayed]))
+            snapshots.add(replayed.recorded.get("snapshot", opened.snapshot_id))
+        others = sorted(snapshots - {opened.snapshot_id})
+    for difference in all_differences[:SHOWN_DIFFERENCES]:
+        click.echo(printable(difference))
+    total = len(lines) + skipped
+    calls = f"{ran} of {total} calls" if ran < total else f"{total} call{'s' * (total != 1)}"
+    summary = f"{calls} replayed on the snapshot {opened.snapshot_id}"
+    if others:
+        summary += f" (recorded on {', '.join(others)})"
+    if all_differences:
+        raise ReplayDiffers(f"{summary}. Differences: {len(all_differences)}.")
+    click.echo(printable(f"{summary}. No differences."))

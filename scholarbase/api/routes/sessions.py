@@ -25,20 +25,19 @@ from scholarbase.sessions.progress import MAX_RECORDED
 from scholarbase.sessions.report import held_answers, report
 from scholarbase.sessions.session import CallRecord, Limits, Session, now, session_key
 from scholarbase.sessions.store import SessionFacts, SessionStore, not_found
-from scholarbase.tools.replay import Difference, differences, replay
 
 MAX_READ: Final = 32_000_000
 """Bytes of the calls that a report or a replay reads. In memory they take several times as much."""
 
 
-async def _admitted(request: Request) -> AsyncIterator[None]:
+async def admitted(request: Request) -> AsyncIterator[None]:
     """Admit a request, which FastAPI runs in a thread of its own, as one of those that run at once."""
     async with request.app.state.admission.thread(request):
         yield
 
 
 router = resource("/v1/sessions", "sessions", StorageError)
-router.dependencies.append(Depends(_admitted, scope="function"))
+router.dependencies.append(Depends(admitted, scope="function"))
 UNKNOWN: Final = problems(SessionNotFound)
 
 SessionName = Annotated[str, Path(description="The session's name.")]
@@ -89,22 +88,6 @@ class ReportResponse(SessionResponse):
     recall_after: list[float] | None = Field(description="Recall after each call.")
     answers: int = Field(description="How many were named for this report, not what the agent answered.")
     answers_absent: list[str] = Field(description="Answers that the library does not hold.")
-
-
-class ReplayDifference(BaseModel):
-    call: int = Field(description="The number of the call.")
-    tool: str
-    what: str = Field(description="What differs first: error, ids or scores.")
-    message: str = Field(description="What was recorded, and what came now.")
-
-
-class ReplayResponse(BaseModel):
-    session: str
-    snapshot: str = Field(description="The snapshot on which the calls ran again.")
-    recorded_on: list[str] = Field(description="The snapshots on which they were recorded.")
-    calls: int = Field(description="The calls of the session.")
-    replayed: int = Field(description="Those that ran again: neither failed calls nor the agent's answers.")
-    differences: list[ReplayDifference]
 
 
 @router.post(
@@ -190,40 +173,6 @@ def session_report(request: Request, library: OpenLibrary, name: SessionName) ->
 def judged_report(request: Request, library: OpenLibrary, name: SessionName, body: ReportBody) -> Response:
     """The report, with recall of `answers`: after each call, overall, at 100, and per 100 candidates."""
     return _reported(request, library, name, body.answers)
-
-
-@router.post(
-    "/{name}/replay",
-    response_model=ReplayResponse,
-    responses=UNKNOWN,
-    summary="Run a session's calls again",
-)
-def replay_session(request: Request, library: OpenLibrary, name: SessionName) -> Response:
-    """Each call of the session runs again in its order, and its ids and scores are compared with the recorded ones.
-    Nothing is recorded. Name the session's snapshot in `X-ScholarBase-Snapshot`, if the server still holds it."""
-    store, facts = visible_session(request, name)
-    lines = list(session_lines(store, facts.session, "replay"))
-    ran = 0
-    recorded_on: dict[str, None] = {}
-    all_differences: list[Difference] = []
-    for replayed in replay(library, facts.session, lines):
-        _check_time(name, "replay")  # a call that was stopped at the limit is no difference
-        ran += replayed.ran
-        recorded_on.setdefault(replayed.recorded.get("snapshot", library.snapshot_id))
-        all_differences += differences([replayed])
-    listed = [
-        {"call": one.call, "tool": one.tool, "what": one.what, "message": str(one)} for one in all_differences
-    ]
-    return json_response(
-        {
-            "session": name,
-            "snapshot": library.snapshot_id,
-            "recorded_on": list(recorded_on),
-            "calls": len(lines),
-            "replayed": ran,
-            "differences": listed,
-        }
-    )
 
 
 @router.post(

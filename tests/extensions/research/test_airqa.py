@@ -21,7 +21,7 @@ from scholarbase.sessions.session import Session
 from scholarbase.sessions.store import SessionStore
 from scholarbase.tools import Tools
 from scholarbase.tools.definitions import schemas, tools_in
-from scholarbase.tools.replay import differences, replay
+from scholarbase_research.replay.calls import differences, replay
 from tests.api.test_openapi_truth import Document
 from tests.conftest import serving_in_thread
 from tests.fulltexts import ABSTRACT_ONLY, GRAPHS, MERGING, RED_SQUARE, SORTING
@@ -148,14 +148,14 @@ class TestActions:
 
     def test_the_document_has_the_responses(self, url: str) -> None:
         document = Document(url)
+        view = {"paper_id": SORTING, "page_number": 1}
         for name, arguments in (
-            ("retrieve", {"query": "zebra"}),
             ("query", {"sql": TITLES}),
-            ("view", {"paper_id": SORTING, "page_number": 1}),
+            ("view", view),
             ("answer", {"answer": ["zebra"]}),
         ):
+            path = f"{url}/v1/tools/{name}?set=airqa"
             for headers in ({}, {"X-ScholarBase-Session": "actions"}):
-                path = f"{url}/v1/tools/{name}?set=airqa"
                 document.check(httpx.post(path, json=arguments, headers=headers))
 
 

@@ -15,7 +15,8 @@ from scholarbase.errors import QueryFileError, SessionNotFound
 from scholarbase.ingest.job import ingest
 from scholarbase.search.library import Library
 from scholarbase.sessions.store import SessionStore
-from scholarbase.tools.replay import differences, read_recorded, replay
+from scholarbase_research.replay.calls import differences, read_recorded, replay
+from tests.api.test_openapi_truth import Document
 from tests.conftest import SAMPLE, run_cli, serving_in_thread
 from tests.sessions.agents import QUESTION, SEED, Agent, close_all, ids
 from tests.tables import rows
@@ -156,6 +157,7 @@ def test_a_server_runs_a_session_again_on_the_snapshot_that_is_named(
                 same = client.replay_session(agent.name)
                 with pytest.raises(SessionNotFound, match="nobody"):
                     client.replay_session("nobody")
+            Document(address).check(httpx.post(f"{address}/v1/sessions/{agent.name}/replay"))
     assert same == {
         "session": agent.name,
         "snapshot": sample.snapshot_id,

@@ -1,0 +1,1 @@
+"""Recorded sessions that run again: on the same snapshot nothing differs."""
