@@ -102,6 +102,10 @@ def _pairs_of(text: str) -> Iterator[tuple[str, str, str]]:
         yield (item, name, value) if "=" in item else (item, "", "")
 
 
+def _text_of(text: str) -> str | None:
+    return text if text.strip() else None
+
+
 def _path_or_url(text: str) -> Path | str | None:
     """An empty text is no path, and not the working folder."""
     if not text.strip():
@@ -289,7 +293,7 @@ class Settings(ClientSettings):
 
     sql: bool = Field(False, description="Run SQL statements over the views of the library (docs/sql.md).")
 
-    sessions: str | None = Field(
+    sessions: Annotated[str | None, _written(_text_of)] = Field(
         None,
         description="Where sessions are recorded: a folder, a PostgreSQL database that several servers share "
         "(postgresql://USER:PASSWORD@HOST/DATABASE), or none; by default the folder scholarbase in the user's state "
@@ -501,12 +505,11 @@ class Settings(ClientSettings):
     @property
     def sessions_location(self) -> Path | str | None:
         """The folder or the URL of the database where sessions are recorded; None if they are not."""
-        location = self.sessions or ""
-        if not location.strip():  # an empty variable is not the working folder
+        if self.sessions is None:
             return state_folder()
-        if "://" in location:
-            return location
-        return None if location == "none" else Path(location)
+        if "://" in self.sessions:
+            return self.sessions
+        return None if self.sessions == "none" else Path(self.sessions)
 
     @property
     def ranking(self) -> dict[str, Any]:

@@ -167,3 +167,4 @@ def test_an_empty_path_was_the_working_folder(monkeypatch: pytest.MonkeyPatch) -
         monkeypatch.setenv(PREFIX + name, "")
     assert load_settings().library is None
     assert load_settings().sessions_location == state_folder()
+    assert load_settings(sessions=" ").sessions is None

@@ -73,7 +73,7 @@ def serve(path: Path, settings: Settings, *, on_ready: Callable[[str], None] | N
     listeners = listen_together(settings.host, settings.port, settings.workers)
     try:
         of_workers = session_folder(settings, path)
-        check_sessions(of_workers, is_named=bool((settings.sessions or "").strip()))
+        check_sessions(of_workers, is_named=settings.sessions is not None)
         # Until the workers start. A terminal that closes does not stop a server.
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -193,7 +193,7 @@ def session_folder(settings: Settings, library: Path) -> Settings:
     another library: it belongs to the library that was served with it first, whether its server runs or not. So servers
     of two libraries do not write into one trajectory, and each finds its sessions again.
     """
-    if (settings.sessions or "").strip():
+    if settings.sessions is not None:
         return settings
     folder = state_folder()
     # A link such as current is not followed: it stays the same library.
