@@ -140,5 +140,6 @@ def read_text(file: Path, most: int) -> str:
         raise InvalidRequest(f"{file} cannot be read ({error.strerror}): give another file.") from error
     except UnicodeDecodeError as error:
         raise InvalidRequest(
-            f"{file} is not UTF-8 (byte {error.start + 1:,}): convert it, such as by iconv -f latin1 -t utf-8."
+            f"{file} is not UTF-8 (byte {error.start + 1:,}): save a document as plain text, or convert the file, "
+            "such as by iconv -f latin1 -t utf-8."
         ) from error
