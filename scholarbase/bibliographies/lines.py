@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Final
 
 from scholarbase.bibliographies.ids import find_ids, whole_id
@@ -11,11 +12,16 @@ from scholarbase.bibliographies.references import MAX_LINE_LENGTH, Reference, to
 from scholarbase.bibliographies.years import years_in
 from scholarbase.markup import plain
 
-_BIBITEM: Final = r"\\bibitem(?:\[[^\]\n]{0,200}\])?[ \t]*\{"
+_BIBITEM: Final = r"\\bibitem(?:[ \t]?\[[^\]\n]{0,2000}\])?[ \t]*\{"
 _MARKER: Final = re.compile(
     rf"[ \t]*(?:\[[\w+.:-]{{1,20}}\]|\(\d{{1,4}}\)|\d{{1,4}}[.)](?=[ \t])|{_BIBITEM}[^}}\n]{{0,100}}\}})[ \t]*"
 )
 """A number or a key at the start of a reference: ``[12]``, ``(12)``, ``12.``, ``\\bibitem{key}``."""
+_ITEM: Final = re.compile(r"\\bibitem(?![A-Za-z])")
+_LINE_COMMENT: Final = re.compile(r"%[ \t]*$", re.MULTILINE)
+_HEADING: Final = re.compile(
+    r"[\W\d]{0,20}(?:references|bibliography|works cited|literature(?: cited)?)\W{0,20}", re.I
+)
 _BULLET: Final = re.compile(r"[ \t]*[-*\u2022][ \t]+")
 _KEY: Final = re.compile(rf"{_BIBITEM}([^}}\n]{{0,100}})\}}|\[([\w+.:-]{{1,20}})\]")
 _QUOTED: Final = re.compile(
@@ -41,9 +47,18 @@ def read_lines(text: str) -> list[Reference]:
 def _split(text: str) -> Iterator[tuple[str, int]]:
     """The text of each reference and its first line.
 
-    If the first is numbered, lines without a number continue the one before them, unless they are an id.
+    Those of a LaTeX file are the items of its ``thebibliography``. Else, if the first line is numbered, lines without a
+    number continue the one before them, unless they are an id.
     """
-    lines = text.split("\n")
+    start = text.find("\\begin{thebibliography}")
+    if start >= 0 and (items := [item.start() for item in _ITEM.finditer(text, start)]):
+        end = text.find("\\end{thebibliography}", items[0])
+        number, last = 1, 0
+        for begin, stop in pairwise((*items, end if end >= 0 else len(text))):
+            number, last = number + text.count("\n", last, begin), begin
+            yield " ".join(_LINE_COMMENT.sub("", text[begin:stop]).split()), number
+        return
+    lines = ["" if _HEADING.fullmatch(line) else line for line in text.split("\n")]
     first = next((line for line in lines if line.strip()), "")
     if not _MARKER.match(first):
         yield from ((line.strip(), number) for number, line in enumerate(lines, 1) if line.strip())

@@ -156,6 +156,18 @@ def test_items_of_a_latex_bibliography() -> None:
     first, second = read_bibliography(text).references
     assert (first.key, first.year) == ("gross", 1993)
     assert (second.key, second.line) == ("b", 3)
+    bbl = "% REVTeX\n\\begin{thebibliography}{2}%\n\\providecommand \\bibitemStop [0]{}%\n" + text.replace(
+        "[G93]", " [{Gross \\emph\n {et~al.}(1993)}]"
+    )
+    first, second = read_bibliography(f"{bbl}\n\nC. C, 2002\n\\end{{thebibliography}}\nText").references
+    assert (first.key, first.line, first.year) == ("gross", 4, 1993)
+    assert (second.key, second.line, second.years) == ("b", 7, (2001, 2002))
+
+
+def test_a_heading_is_no_reference() -> None:
+    for heading in ("References", "## 7. Bibliography", "WORKS CITED:"):
+        (one,) = read_bibliography(f"\n{heading}\n\n[1] A. B, References to\n a title, 2001").references
+        assert (one.line, one.raw) == (4, "[1] A. B, References to a title, 2001")
 
 
 def test_a_part_of_a_bibliography_reads_the_same() -> None:
