@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
@@ -95,11 +95,17 @@ def _items_of(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(",")) if text.strip() else ()
 
 
-def _pairs_of(text: str) -> Iterator[tuple[str, str, str]]:
-    """Each item ``NAME=VALUE``, with its name and value; both are empty if it has another form."""
+def _pairs_of(text: str, wanted: str, repeated: str) -> dict[str, str]:
+    """The values of ``NAME=VALUE,NAME=VALUE`` by name. The other arguments are for messages."""
+    pairs: dict[str, str] = {}
     for item in _items_of(text):
-        name, _, value = (piece.strip() for piece in item.partition("="))
-        yield (item, name, value) if "=" in item else (item, "", "")
+        name, separator, value = (piece.strip() for piece in item.partition("="))
+        if not separator:
+            raise _invalid(f"{shown(item)} is not {wanted}")
+        if name in pairs:
+            raise _invalid(repeated.format(shown(name)))
+        pairs[name] = value
+    return pairs
 
 
 def _text_of(text: str) -> str | None:
@@ -149,16 +155,14 @@ def _matching_items(text: str, form: re.Pattern[str], wanted: str) -> tuple[str,
 def _weights_of(text: str) -> dict[str, float] | None:
     """``dense=1.5,bm25=1``."""
     weights: dict[str, float] = {}
-    for item, leg, number in _pairs_of(text):
-        if leg in weights:
-            raise _invalid(f"the leg {shown(leg)} has two weights: give each leg one weight")
-        sentence = f"{shown(item)} is not a weight: use legs and numbers, such as dense=1.5,bm25=1"
-        if not leg:
-            raise _invalid(sentence)
+    wanted = "a weight: use legs and numbers, such as dense=1.5,bm25=1"
+    for leg, number in _pairs_of(
+        text, wanted, "the leg {} has two weights: give each leg one weight"
+    ).items():
         try:
             weights[leg] = float(number)
         except ValueError as error:
-            raise _invalid(sentence) from error
+            raise _invalid(f"{shown(f'{leg}={number}')} is not {wanted}") from error
     return weights or None
 
 
@@ -179,16 +183,8 @@ def _check_weights(value: dict[str, float] | None) -> dict[str, float] | None:
 
 def _rerankers_of(text: str) -> dict[str, str] | None:
     """``minilm=/path/to/model,service=http://localhost:8080``."""
-    rerankers: dict[str, str] = {}
-    for item, name, location in _pairs_of(text):
-        if "=" not in item:
-            raise _invalid(
-                f"{shown(item)} is not a reranker: use names and models, such as minilm=/path/to/cross-encoder"
-            )
-        if name in rerankers:
-            raise _invalid(f"the reranker {shown(name)} has two models: give each a name of its own")
-        rerankers[name] = location
-    return rerankers or None
+    wanted = "a reranker: use names and models, such as minilm=/path/to/cross-encoder"
+    return _pairs_of(text, wanted, "the reranker {} has two models: give each a name of its own") or None
 
 
 def _check_rerankers(value: dict[str, str] | None) -> dict[str, str] | None:
