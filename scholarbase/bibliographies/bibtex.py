@@ -23,7 +23,7 @@ from bibtexparser.model import (
 )
 from bibtexparser.splitter import Splitter
 
-from scholarbase.bibliographies.ids import field_ids, find_ids, invalid_id, leading_ids
+from scholarbase.bibliographies.ids import field_ids, find_ids, invalid_ids, leading_ids
 from scholarbase.bibliographies.names import in_braces, outside_braces, split_keywords, split_names, ungrouped
 from scholarbase.bibliographies.references import (
     CHECKING,
@@ -289,7 +289,7 @@ def _reference(block: _Block, inherited: Mapping[str, str], purpose: Purpose) ->
     names, has_more = split_names(fields.get("author") or own.get("editor", ""))
     date, written_year = fields.get("date", ""), fields.get("year", "")
     year = first_year(written_year) or first_year(date)
-    ids, invalid_ids = _ids(own, own=purpose.own_ids)
+    ids, invalid = _ids(own, own=purpose.own_ids)
     title = next((own[name] for name in (*_TITLES, "booktitle") if own.get(name)), "")
     return Reference(
         block.raw,
@@ -307,7 +307,7 @@ def _reference(block: _Block, inherited: Mapping[str, str], purpose: Purpose) ->
         volume=_plain(fields.get("volume", "")) or None,
         pages=_plain(own.get("pages", "")) or None,
         inherited="".join(f", {name} = {{{value}}}" for name, value in inherited.items()),
-        invalid_ids=invalid_ids,
+        invalid_ids=invalid,
         **plain_texts(
             with_subtitle(title, own.get("subtitle", "")),
             own.get("abstract", ""),
@@ -368,8 +368,8 @@ def _ids(fields: Mapping[str, str], *, own: bool) -> tuple[tuple[Identifier, ...
             found = [match.id for match in find_ids(value)]
             ids += found
             # An eprint may be that of another archive.
-            if name in ("doi", "arxivid") or (name == "eprint" and kind in ("", "arxiv")):
-                invalid += invalid_id(name, value, found)
+            if not found and (name in ("doi", "arxivid") or (name == "eprint" and kind in ("", "arxiv"))):
+                invalid += invalid_ids(schemes[name], name, [value])
     return tuple(dict.fromkeys(ids)), tuple(invalid)
 
 

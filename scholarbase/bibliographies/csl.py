@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import orjson
 
-from scholarbase.bibliographies.ids import field_ids, find_ids, invalid_id, leading_ids
+from scholarbase.bibliographies.ids import field_ids, find_ids, invalid_ids, leading_ids
 from scholarbase.bibliographies.json_items import EXPECTED, as_item, json_items
 from scholarbase.bibliographies.names import authors_in, listed_names, name_of, split_keywords
 from scholarbase.bibliographies.references import (
@@ -68,9 +68,8 @@ def reference_of(item: Any, place: int, purpose: Purpose = CHECKING) -> Referenc
     for key in _WITH_IDS:
         value = _text(item.get(key))
         if key in ("DOI", "arXiv", "PMID", "PMCID"):
-            found = field_ids(key, value)
-            ids += found
-            invalid += invalid_id(key, value, found) if key in ("DOI", "arXiv") else []
+            ids += field_ids(key, value)
+            invalid += invalid_ids(key, key, [value]) if key in ("DOI", "arXiv") else []
         elif purpose.own_ids and key in ("note", "container-title"):
             ids += leading_ids(value)
         else:

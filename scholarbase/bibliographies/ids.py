@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from scholarbase.errors import InvalidRequest
@@ -92,6 +92,7 @@ def field_ids(scheme: str, value: object) -> list[Identifier]:
     return []
 
 
-def invalid_id(name: str, value: str, found: Sequence[Identifier]) -> list[str]:
-    """A field for ids in which none was ``found``, for a message. Exports have links to pages in such fields."""
-    return [f"{name} = {value}"] if value and not found and "://" not in value else []
+def invalid_ids(scheme: str, name: str, values: Iterable[str]) -> list[str]:
+    """The values of a field for ids that have none, for a message. Exports have links to pages in such fields."""
+    wrong = (value for value in values if value and "://" not in value and not field_ids(scheme, value))
+    return [f"{name} = {value}" for value in wrong]

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from scholarbase.bibliographies.ids import field_ids, find_ids, invalid_id, leading_ids
+from scholarbase.bibliographies.ids import field_ids, find_ids, invalid_ids, leading_ids
 from scholarbase.bibliographies.references import (
     CHECKING,
     Purpose,
@@ -100,9 +100,6 @@ def _reference(lines: list[str], begin: int, purpose: Purpose) -> Reference:
     ids += [match.id for tag in _LINKS for match in find_ids(" ".join(record.get(tag, ())))]
     notes = "\n".join((*record.get("N1", ()), *record.get("IS", ())))
     ids += leading_ids(notes) if purpose.own_ids else [match.id for match in find_ids(notes)]
-    invalid = [
-        text for value in record.get("DO", ()) for text in invalid_id("DO", value, field_ids("DOI", value))
-    ]
     days = (whole_day(day) for tag in _DAYS for day in record.get(tag, ()))
     has_title = any(record.get(tag) for tag in ("TI", "T1"))
     return Reference(
@@ -119,7 +116,7 @@ def _reference(lines: list[str], begin: int, purpose: Purpose) -> Reference:
         url=(_first(record, *_LINKS) or "").partition(";")[0].strip() or None,
         volume=_first(record, "VL"),
         pages="-".join(filter(None, (_first(record, "SP"), _first(record, "EP")))) or None,
-        invalid_ids=tuple(invalid),
+        invalid_ids=tuple(invalid_ids("DOI", "DO", record.get("DO", ()))),
         **plain_texts(
             _first(record, *_TITLES) or "",
             _first(record, "AB", "N2") or "",
