@@ -32,9 +32,9 @@ from scholarbase.search.library import Library
 from scholarbase.sessions.session import check_session_id
 from scholarbase.settings import load_settings
 from scholarbase.tools.definitions import TOOLS
-from scholarbase.trajectories.calls import read_trajectory
 from scholarbase_research.claims.drafts import read_draft
 from scholarbase_research.evaluation.formats import read_queries
+from scholarbase_research.trajectory_lines import read_trajectory
 
 TOKENS: Final = (
     *(

@@ -29,7 +29,6 @@ from scholarbase.sessions.session import CallRecord, Limits, Session
 from scholarbase.sessions.store import SessionStore
 from scholarbase.settings import load_settings
 from scholarbase.tools import Tools
-from scholarbase.trajectories.calls import RawCall, raw_call
 from scholarbase_research.agents.react import ANSWER_TOOL, answer_ids
 from scholarbase_research.evaluation.answers import resolve_answers
 from scholarbase_research.evaluation.formats import read_queries
@@ -39,6 +38,7 @@ from scholarbase_research.evaluation.requests import QUERY_DATE, last_date
 from scholarbase_research.evaluation.run_data import Run
 from scholarbase_research.evaluation.runs import run_manifest
 from scholarbase_research.evaluation.trajectories import RANKINGS, Ranking, read_calls
+from scholarbase_research.trajectory_lines import RawCall, raw_call
 
 WRITE_SECONDS: Final = 30.0
 ANSWERED: Final = "The answer is recorded."

@@ -18,7 +18,7 @@ import orjson
 
 from scholarbase.errors import InvalidRequest, QueryFileError, RunExists
 from scholarbase.files import storage_errors
-from scholarbase.trajectories.calls import raw_call, read_trajectory
+from scholarbase_research.trajectory_lines import raw_call, read_trajectory
 
 
 class TrajectoryWriter:

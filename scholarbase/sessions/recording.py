@@ -19,8 +19,8 @@ from scholarbase.responses.sizing import estimate_tokens
 from scholarbase.sessions.progress import BudgetState
 from scholarbase.sessions.session import CallRecord, Session, now, unix_time
 from scholarbase.sessions.store import SessionStore
-from scholarbase.trajectories.calls import TOOLS, kind_of
 from scholarbase.trajectories.figures import LOOKING
+from scholarbase.trajectories.kinds import TOOLS, kind_of
 
 UNANSWERED: Final = (
     "The call was counted and has no response: it runs, its server stopped, or its client disconnected."

@@ -1,1 +1,1 @@
-"""The tool calls of agents: their JSON lines form, and the figures computed from them."""
+"""The tool calls of agents: their kinds, and the figures computed from them."""

@@ -19,7 +19,7 @@ from scholarbase.sessions.recording import Recording
 from scholarbase.sessions.session import Limits, Session
 from scholarbase.sessions.store import SessionStore
 from scholarbase.tools import Tools
-from scholarbase.trajectories.calls import read_trajectory
+from scholarbase_research.trajectory_lines import read_trajectory
 from tests.conftest import json_lines, serving_in_thread
 from tests.sessions.agents import QUESTION, SECONDS, SEED, Agent, budget, ids, send, wait_until
 

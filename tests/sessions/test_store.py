@@ -26,7 +26,7 @@ from scholarbase.sessions import store as store_module
 from scholarbase.sessions.progress import BudgetState
 from scholarbase.sessions.session import CallRecord, Limits, Quotas, Session
 from scholarbase.sessions.store import SessionStore
-from scholarbase.trajectories.calls import read_trajectory
+from scholarbase_research.trajectory_lines import read_trajectory
 from tests.conftest import ROOT
 
 A, B, C = "arXiv:hep-th/9301068", "arXiv:hep-th/9303046", "CorpusId:7"

@@ -12,7 +12,7 @@ from scholarbase.errors import ScholarBaseError
 from scholarbase.responses.sizing import estimate_tokens
 from scholarbase.sessions.recording import returned_papers
 from scholarbase.tools.calling import Tools
-from scholarbase.trajectories.calls import TOOLS
+from scholarbase.trajectories.kinds import TOOLS
 from scholarbase_research.evaluation.queries import Query
 from scholarbase_research.llm.base import Usage
 

@@ -77,8 +77,8 @@ def _import_run(
 @click.pass_obj
 def trajectory(settings: Settings, /, calls: Path, queries: Path, ranking: Any, **options: Any) -> None:
     """Convert an agent's tool CALLS for QUERIES to a run. docs/trajectories.md describes the file."""
-    from scholarbase.trajectories.calls import read_trajectory
     from scholarbase_research.evaluation.trajectories import read_calls
+    from scholarbase_research.trajectory_lines import read_trajectory
 
     read = partial(read_calls, read_trajectory(calls), ranking=ranking)
     _import_run(settings, read, calls, queries, options)

@@ -13,12 +13,12 @@ import orjson
 from scholarbase.errors import EvaluationError, InvalidRequest, QueryFileError
 from scholarbase.models.calls import Call
 from scholarbase.models.source import Source
-from scholarbase.trajectories.calls import RawCall, moment
 from scholarbase.trajectories.figures import LOOKING, total
 from scholarbase_research.evaluation.imports import Imported
 from scholarbase_research.evaluation.papers import resolve
 from scholarbase_research.evaluation.queries import QuerySet
 from scholarbase_research.evaluation.run_data import JudgedQuery, RankedId
+from scholarbase_research.trajectory_lines import RawCall, moment
 
 Ranking = Literal["answer", "answer-only", "observed"]
 RANKINGS: Final[tuple[Ranking, ...]] = get_args(Ranking)

@@ -17,7 +17,7 @@ from scholarbase.sessions.recording import SessionCall
 from scholarbase.sessions.session import Session
 from scholarbase.tools.calling import call_tool
 from scholarbase.tools.definitions import recorded_tool
-from scholarbase.trajectories.calls import KEYS, read_trajectory
+from scholarbase_research.trajectory_lines import KEYS, read_trajectory
 
 COMPARED: Final = ("error", "ids", "scores")
 SHOWN: Final = 3

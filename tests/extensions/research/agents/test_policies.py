@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from scholarbase.search.library import Library
-from scholarbase.trajectories.calls import read_trajectory
 from scholarbase_research.agents.policies import fused
+from scholarbase_research.trajectory_lines import read_trajectory
 from tests.conftest import SAMPLE, run_cli, succeeded
 from tests.extensions.research.agents.test_react import END, SEARCH
 from tests.extensions.research.llm.model_server import in_order, model_server

@@ -9,11 +9,11 @@ from scholarbase.errors import ModelError, RunExists
 from scholarbase.responses.sizing import estimate_tokens
 from scholarbase.search.library import Library
 from scholarbase.tools import Tools
-from scholarbase.trajectories.calls import read_trajectory
 from scholarbase_research.agents.job import run_agent
 from scholarbase_research.agents.react import ReactPolicy
 from scholarbase_research.evaluation.queries import Answer, Query, QuerySet
 from scholarbase_research.llm.base import Price
+from scholarbase_research.trajectory_lines import read_trajectory
 from tests.extensions.research.llm.model_server import ModelServer, Reply, in_order, model_server, tool_call
 
 ANSWER = "arXiv:hep-th/9301068"

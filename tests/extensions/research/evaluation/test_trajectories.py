@@ -15,7 +15,7 @@ from scholarbase.client import Client
 from scholarbase.errors import EvaluationError, InvalidRequest, QueryFileError, RunExists
 from scholarbase.models.source import Source
 from scholarbase.search.library import Library
-from scholarbase.trajectories.calls import KEYS, TOOLS, read_trajectory
+from scholarbase.trajectories.kinds import TOOLS
 from scholarbase_research.evaluation.efficiency import efficiency, mean_recall_by_call
 from scholarbase_research.evaluation.imports import import_run
 from scholarbase_research.evaluation.queries import Answer, Query, QuerySet
@@ -23,6 +23,7 @@ from scholarbase_research.evaluation.run_data import JudgedAnswer, JudgedQuery, 
 from scholarbase_research.evaluation.runs import read_run
 from scholarbase_research.evaluation.trajectories import read_calls
 from scholarbase_research.trajectories import TrajectoryWriter
+from scholarbase_research.trajectory_lines import KEYS, read_trajectory
 from tests.conftest import ROOT, json_lines, succeeded
 from tests.sessions.agents import QUESTION, SEED, Agent
 from tests.sessions.test_recording import location, url

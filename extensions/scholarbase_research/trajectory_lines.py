@@ -14,31 +14,11 @@ from typing import Any, Final
 import orjson
 
 from scholarbase.errors import InvalidRequest, QueryFileError
-from scholarbase.extensions import added_tool
 from scholarbase.files import text_lines
 from scholarbase.identifiers import parse
 from scholarbase.models.calls import CALL_KINDS, CallKind
 from scholarbase.models.checks import shown
-
-TOOLS: Final[dict[str, CallKind]] = {
-    "search_papers": "search",
-    "match_titles": "match",
-    "check_references": "inspect",
-    "get_papers": "inspect",
-    "get_citations": "expand",
-    "get_references": "expand",
-    "expand_papers": "expand",
-    "similar_papers": "expand",
-    "sql": "inspect",
-    "search_passages": "search",
-    "read_paper": "inspect",
-    "paper_text": "inspect",
-    "find_in_paper": "inspect",
-    "paper_passages": "inspect",
-    "citation_contexts": "expand",
-    "answer": "answer",
-}
-"""The kind of call of each of ScholarBase's tools."""
+from scholarbase.trajectories.kinds import TOOLS, kind_of
 
 _MOST: Final = 10**12
 """The greatest number of a call, tokens or seconds: JSON has no sums of more than 64 bits."""
@@ -77,18 +57,6 @@ class RawCall:
 
 
 KEYS: Final = tuple(f.name for f in fields(RawCall) if f.name != "where")
-
-
-def kind_of(tool: str) -> CallKind | None:
-    """The kind of the calls of a tool of ScholarBase, or of an extension that says so."""
-    if tool in TOOLS:
-        return TOOLS[tool]
-    added = added_tool(tool)
-    kind: CallKind | None = added and added.kind
-    return kind
-
-
-# -- reading --------------------------------------------------------------------------------------------
 
 
 def read_trajectory(path: Path) -> list[RawCall]:
