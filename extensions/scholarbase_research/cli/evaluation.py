@@ -25,7 +25,7 @@ A_PATH = click.Path(path_type=Path)
 def compare(
     a: Path, others: Sequence[Path], top: int, measures: Sequence[str], across_snapshots: bool
 ) -> None:
-    """Show what run B, and each further one, gains and loses against run A, query by query."""
+    """Show what each run B gains and loses against run A, by query."""
     from scholarbase_research.evaluation.comparison import compare as compare_runs
     from scholarbase_research.evaluation.display import show_comparison
     from scholarbase_research.evaluation.runs import read_run
