@@ -78,10 +78,9 @@ def summary(library: Path, manifest: Manifest) -> Iterator[Row]:
         )
         if repaired := counts.get("arxiv_ids_repaired", 0):
             yield "repaired", counted(repaired, "damaged arXiv id")
-    yield (
-        "conflicts",
-        counted(counts.get("conflicts", 0), "id") + f" of different papers; {REJECTS} names them",
-    )
+    conflicts = counts.get("conflicts", 0)
+    where = f"; {REJECTS} names them" if conflicts else ""
+    yield "conflicts", f"{counted(conflicts, 'id')} of different papers{where}"
     yield from _rejected(library, manifest)
     lost = {
         "from or to papers that are left out, or in none of the files read": counts.get(

@@ -63,6 +63,6 @@ def no_author(author_id: str, snapshot: str, as_of: str | None) -> AuthorNotFoun
     """The error for an author of whom a library holds no paper."""
     when = "" if as_of is None else f" as of {as_of}"
     return AuthorNotFound(
-        f"No author {author_id!r} in this library (snapshot {snapshot}){when}: search /v1/authors for a name, whose "
-        "results have ids."
+        f"No author {author_id!r} in this library (snapshot {snapshot}){when}: search for the name, whose "
+        "results have ids (/v1/authors, scholarbase authors)."
     )

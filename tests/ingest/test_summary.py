@@ -53,7 +53,7 @@ def test_an_ingest_says_what_it_keeps_and_leaves_out(tmp_path: Path) -> None:
         "kept": ["2 papers, 2 with an abstract; 1 citation"],
         "left out": ["2 papers without an abstract or a full text; --keep title keeps all papers"],
         "merged": ["0 records of papers that another record has; 0 repeated records"],
-        "conflicts": ["0 ids of different papers; rejects.jsonl.gz names them"],
+        "conflicts": ["0 ids of different papers"],
         "rejected": [
             "1 (1 no-title)",
             "the first: line 5 of papers.jsonl: There is no title: a paper needs one.",
