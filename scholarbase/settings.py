@@ -108,10 +108,6 @@ def _pairs_of(text: str, wanted: str, repeated: str) -> dict[str, str]:
     return pairs
 
 
-def _text_of(text: str) -> str | None:
-    return text if text.strip() else None
-
-
 def _path_or_url(text: str) -> Path | str | None:
     """An empty text is no path, and not the working folder."""
     if not text.strip():
@@ -289,7 +285,7 @@ class Settings(ClientSettings):
 
     sql: bool = Field(False, description="Run SQL statements over the views of the library (docs/sql.md).")
 
-    sessions: Annotated[str | None, _written(_text_of)] = Field(
+    sessions: Annotated[str | None, _written(lambda text: text if text.strip() else None)] = Field(
         None,
         description="Where sessions are recorded: a folder, a PostgreSQL database that several servers share "
         "(postgresql://USER:PASSWORD@HOST/DATABASE), or none; by default the folder scholarbase in the user's state "

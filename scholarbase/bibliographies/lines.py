@@ -19,9 +19,7 @@ _MARKER: Final = re.compile(
 """A number or a key at the start of a reference: ``[12]``, ``(12)``, ``12.``, ``\\bibitem{key}``."""
 _ITEM: Final = re.compile(r"\\bibitem(?![A-Za-z])")
 _LINE_COMMENT: Final = re.compile(r"%[ \t]*$", re.MULTILINE)
-_HEADING: Final = re.compile(
-    r"[\W\d]{0,20}(?:references|bibliography|works cited|literature(?: cited)?)\W{0,20}", re.I
-)
+_HEADING: Final = re.compile(r"[\W\d]*(?:references|bibliography|(?:works|literature) cited)\W*", re.I)
 _BULLET: Final = re.compile(r"[ \t]*[-*\u2022][ \t]+")
 _KEY: Final = re.compile(rf"{_BIBITEM}([^}}\n]{{0,100}})\}}|\[([\w+.:-]{{1,20}})\]")
 _QUOTED: Final = re.compile(

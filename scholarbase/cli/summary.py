@@ -53,11 +53,12 @@ def check_files(manifest: Manifest) -> None:
 def summary(library: Path, manifest: Manifest) -> Iterator[Row]:
     """The rows of the table: a name, and a sentence without its full stop. A row without a name continues the last."""
     counts = manifest.counts
-    kinds = dict.fromkeys(source.dataset for source in manifest.sources if not manifest.updates)
-    read = [f"{counts[f'lines_{kind}']:,} {kind}" for kind in kinds if f"lines_{kind}" in counts]
     if manifest.updates:
-        kinds_of_records = ("updated", "unchanged", "deleted")
-        read = [f"{counts.get(f'records_{kind}', 0):,} {kind}" for kind in kinds_of_records]
+        changes = ("updated", "unchanged", "deleted")
+        read = [f"{counts.get(f'records_{kind}', 0):,} {kind}" for kind in changes]
+    else:
+        kinds = dict.fromkeys(source.dataset for source in manifest.sources)
+        read = [f"{counts[f'lines_{kind}']:,} {kind}" for kind in kinds if f"lines_{kind}" in counts]
     if read:
         yield "read", ", ".join(read)
     if manifest.updates:

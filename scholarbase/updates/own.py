@@ -103,10 +103,8 @@ def read_own(
         )
     # An entry that only moved to another line is the same.
     now, before = (Counter(orjson.dumps(replace(r, line=0)) for r in listed) for listed in (records, earlier))
-    unchanged = (now & before).total()
-    counts = Counter(
-        records_updated=len(records) - unchanged, records_unchanged=unchanged, records_deleted=gone
-    )
+    same = (now & before).total()
+    counts = Counter(records_updated=len(records) - same, records_unchanged=same, records_deleted=gone)
     return counts, earlier, rejects
 
 
