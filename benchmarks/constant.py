@@ -17,11 +17,11 @@ from fastapi import FastAPI
 from starlette.responses import Response
 
 from scholarbase.api import worker
+from scholarbase.api.app import create_app as _create_app
 from scholarbase.cli import main
 
 FOLDER: Final = "BENCHMARK_CONSTANTS"
 PREFIX: Final = "/constant/"
-_create_app = worker.create_app
 
 
 def create_app(*arguments: Any, **options: Any) -> FastAPI:
@@ -42,7 +42,7 @@ def _constant(body: bytes) -> Callable[[], object]:
     return constant
 
 
-worker.create_app = create_app
+worker.create_app = create_app  # type: ignore[attr-defined]  # imported there, and not exported
 
 if __name__ == "__main__":
     main()

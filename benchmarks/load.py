@@ -14,6 +14,7 @@ from array import array
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from itertools import cycle, islice
 from typing import Any, Final, cast
 from urllib.parse import urlencode, urlsplit
@@ -176,9 +177,8 @@ async def _run(at: tuple[str, int], plan: _Plan, clients: int, timeout: float) -
     watch = loop.create_task(_watch(state, connections, timeout))
     try:
         for header in map(plan.header, range(clients)):
-            connection = _Connection(state, header)
             try:
-                await loop.create_connection(lambda made=connection: made, *at)
+                _, connection = await loop.create_connection(partial(_Connection, state, header), *at)
             except OSError as error:
                 raise LoadError(f"No server accepts connections at {at[0]} port {at[1]}: {error}.") from error
             connections.append(connection)

@@ -83,7 +83,8 @@ def speed(encoder: StaticEncoder, library: Path) -> tuple[float, float]:
         rows = db.execute(
             "SELECT title, abstract FROM papers JOIN abstracts ON paper_id = id LIMIT ?", (TIMED,)
         )
-        texts = [document_text(*row, encoder.spec.title_weight) for row in rows]
+        weight = encoder.spec.title_weight
+        texts = [document_text(title, abstract, weight) for title, abstract in rows]
     seconds = []
     for run in (encoder.encode_documents, encoder.token_ids):
         run(texts[:1_000])

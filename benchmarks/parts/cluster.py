@@ -26,7 +26,7 @@ from benchmarks.parts.serving import free_questions
 from benchmarks.rows import Row, Setting
 from benchmarks.timing import summary
 from scholarbase.encoders import open_encoder
-from scholarbase.indexes.vectors.base import DENSE, SparseVector, VectorPoint
+from scholarbase.indexes.vectors.base import DENSE, EngineVector, SparseVector, VectorPoint
 from scholarbase.indexes.vectors.index import EdgeIndex
 from scholarbase.ingest.job import ingest
 from scholarbase.manifest import read_manifest
@@ -176,7 +176,7 @@ def _as_json(point: VectorPoint) -> models.PointStruct:
     return models.PointStruct(id=point.id, vector=vectors, payload=point.payload.to_dict())
 
 
-def _sparse(vector: SparseVector) -> models.SparseVector:
+def _sparse(vector: SparseVector | EngineVector) -> models.SparseVector:
     return models.SparseVector(indices=list(vector.indices), values=list(vector.values))
 
 

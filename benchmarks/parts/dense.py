@@ -31,7 +31,14 @@ from benchmarks.rows import Bound, Row, Setting
 from benchmarks.timing import BLOCK, questions, size, summary
 from scholarbase.files import atomic_write
 from scholarbase.indexes.filters import NO_FILTERS
-from scholarbase.indexes.vectors.base import BM25, Payload, SparseVector, VectorConfig, VectorPoint
+from scholarbase.indexes.vectors.base import (
+    BM25,
+    EngineVector,
+    Payload,
+    SparseVector,
+    VectorConfig,
+    VectorPoint,
+)
 from scholarbase.indexes.vectors.bm25 import Bm25Parameters, Bm25Text
 from scholarbase.indexes.vectors.edge import EdgeWriter
 from scholarbase.indexes.vectors.index import EdgeIndex
@@ -143,11 +150,11 @@ def term_weights(library: Path, count: int) -> Weights:
     common = np.sort(np.argsort(-frequencies, kind="stable")[:VOCABULARY])
     matrix = whole[:, common]
     filled = np.flatnonzero(np.diff(matrix.indptr))
-    terms = {int(name): column for column, name in enumerate(names[common])}
-    return Weights(matrix[filled], terms, np.array(first, np.int64)[filled])
+    columns_by_term = {int(name): column for column, name in enumerate(names[common])}
+    return Weights(matrix[filled], columns_by_term, np.array(first, np.int64)[filled])
 
 
-def _papers(library: Path, count: int) -> Iterator[SparseVector]:
+def _papers(library: Path, count: int) -> Iterator[SparseVector | EngineVector]:
     """``count`` BM25 vectors of the library's papers, repeated from the first after the last."""
     with closing(EdgeIndex.open(library / "vectors")) as index:
         yielded = 0

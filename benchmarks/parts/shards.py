@@ -88,7 +88,7 @@ def _rows(
         rows.append(Row(PART, f"{shards} shards: {what}", "one shard", here, floor, unit, ratio, notes=notes))
 
     def searches(name: str, shards: int) -> float:
-        return min(figures["cpu_ms"][name] for figures in measured[shards])
+        return min(float(figures["cpu_ms"][name]) for figures in measured[shards])
 
     add("building, processor time", builds[shards]["cpu_s"], builds[1]["cpu_s"], "s")
     add("building, memory of a process", builds[shards]["memory_mb"], builds[1]["memory_mb"], "MB")
@@ -98,10 +98,10 @@ def _rows(
         ("exact", "exact dense search"),
     ):
         add(f"{what}, processor time", searches(name, shards), searches(name, 1), "ms", questions=QUESTIONS)
-    memory = [min(figures["memory_mb"] for figures in measured[count]) for count in (shards, 1)]
-    add("searching, memory of the process", *memory, "MB")
-    recalls = [_recall(measured[count][0]["lists"]) for count in (shards, 1)]
-    add(f"recall of approximate dense search at {LIMIT}", *recalls, "")
+    memory, floor = (min(figures["memory_mb"] for figures in measured[count]) for count in (shards, 1))
+    add("searching, memory of the process", memory, floor, "MB")
+    recall, floor = (_recall(measured[count][0]["lists"]) for count in (shards, 1))
+    add(f"recall of approximate dense search at {LIMIT}", recall, floor, "")
     return rows
 
 

@@ -118,7 +118,8 @@ def _attacking(url: str, make: Make) -> Iterator[list[Answer]]:
 def _quick(url: str, seconds: float) -> tuple[float, list[str]]:
     """The 99th percentile of quick requests from another address, and what was wrong."""
     paths = ["/v1/search?limit=10&q=", "/v1/title-match?title=", "/v1/search?mode=sparse&q="]
-    times, wrong = [], []
+    times: list[float] = []
+    wrong: list[str] = []
     until = time.monotonic() + seconds
     while time.monotonic() < until or not times:
         for number, path in enumerate(paths):
