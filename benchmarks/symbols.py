@@ -33,10 +33,11 @@ WAYS: Final[dict[str, dict[str, Any]]] = {
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--library", type=Path, required=True)
+    folder = parser.parse_args().library
     sums = dict.fromkeys(WAYS, 0)
     print("| query |", " | ".join(WAYS), "|")
     print("|---" * (1 + len(WAYS)) + "|")
-    with Library.open(parser.parse_args().library) as library:
+    with Library.open(folder) as library:
         for line in QUERIES.read_text(encoding="utf-8").splitlines():
             query, pattern = line.split("\t")
             is_relevant = re.compile(pattern).search
