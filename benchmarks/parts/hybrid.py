@@ -34,7 +34,6 @@ from scholarbase.models.encoders import PACKAGED
 from scholarbase.progress import reporter
 from scholarbase.search.legs import Bm25Queries
 from scholarbase.search.library import Library
-from scholarbase.search.opening import encoder_location
 from scholarbase.settings import load_settings
 
 T = TypeVar("T")
@@ -77,6 +76,7 @@ def run(setting: Setting) -> list[Row]:
             "the query encoder alone plus the two legs alone",
             SCHOLARBASE_FUSION="rrf",
             SCHOLARBASE_ENGINE="bm25",
+            SCHOLARBASE_ENCODER=str(get_model_path()),
         ),
     ]
 
@@ -181,12 +181,9 @@ def _opened(library: Path, workers: int) -> tuple[Library, Encoder, Bm25Queries]
     """The library as in a serving process, and the encoder as in its process."""
     settings = load_settings(library=library, workers=workers)
     opened = Library.open(library, encoder="none", settings=settings)
-    location = encoder_location(library, opened.manifest, settings)
-    if location is None:
-        raise ValueError(f"The library at {library} has no dense vectors: build it with an encoder.")
     text = Bm25Text(Bm25Parameters.from_dict(opened.manifest.bm25))
     queries = Bm25Queries(text, opened._catalog.document_frequencies)
-    return opened, open_encoder(location, device=settings.device), queries
+    return opened, open_encoder(str(get_model_path()), device=settings.device), queries
 
 
 def _parts(library: Path, workers: int, questions: tuple[str, ...]) -> dict[str, float]:
