@@ -150,7 +150,8 @@ def contexts(library: Library, data: Path) -> None:
             pairs[claim, paper.id] = citing, claim, paper
     print(f"unarXive: {len(sentences)} citations, {len(pairs)} pairs of {len(references)} papers")
     counts: Counter[tuple[str, str]] = Counter()
-    second = set(random.Random(7).sample(range(len(pairs)), max(0, PAIRS - len(pairs))))
+    repeated = min(max(0, PAIRS - len(pairs)), len(pairs))
+    second = set(random.Random(7).sample(range(len(pairs)), repeated))
     for number, (citing, claim, right) in enumerate(pairs.values()):
         similar = _most_similar(library, right, 6)
         count(counts, "most similar", claim, right, similar[:1])
