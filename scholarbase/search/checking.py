@@ -327,11 +327,7 @@ class Checking:
 
     def _by_title_held(self, candidates: Sequence[Comparison], missing: Sequence[Identifier]) -> Outcome:
         best = candidates[0]
-        alike = [
-            comparison
-            for comparison in candidates[1:]
-            if comparison.is_same and comparison.order[:-1] == best.order[:-1]
-        ]
+        alike = [comparison for comparison in candidates[1:] if comparison.is_as_likely_as(best)]
         if alike and not best.stated:
             ids = ", ".join(comparison.paper.id for comparison in (best, *alike))
             return _near(

@@ -80,9 +80,19 @@ class Comparison:
     @property
     def order(self) -> tuple[float, ...]:
         """Sorts comparisons, the best first: a title within a longer one is not what a line means."""
-        share = self.agreed / self.stated if self.stated else 0.5
         gap = self.gap if self.gap is not None else 1
-        return (-self.is_same, -self.length, -share, -(self.score or 0), gap, self.number)
+        return (*self._agreement, gap, self.number)
+
+    @property
+    def _agreement(self) -> tuple[float, ...]:
+        """How well the title and the authors agree, sorted as in ``order``."""
+        share = self.agreed / self.stated if self.stated else 0.5
+        return (-self.is_same, -self.length, -share, -(self.score or 0))
+
+    def is_as_likely_as(self, best: Comparison) -> bool:
+        """Whether the title and the authors agree as well, and not only the best paper has the year."""
+        told_by_year = best.gap == 0 and self.gap != 0
+        return self._agreement == best._agreement and not told_by_year
 
 
 def compare(reference: Reference, number: int, paper: Paper) -> Comparison:

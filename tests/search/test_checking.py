@@ -57,6 +57,17 @@ def test_two_papers_with_one_title_are_told_apart_by_their_authors(sample: Libra
             assert (one.status, one.paper and one.paper.id, one.differences) == ("held", paper, ())
 
 
+def test_two_papers_with_one_title_are_told_apart_by_their_years(sample: Library) -> None:
+    """The paper with the nearer year was held, though its year was another one too."""
+    title = "Two dimensional QCD is a string theory"
+    papers = [GROSS, "arXiv:hep-th/9408140"]
+    for year, held in ((1993, GROSS), (1994, papers[1]), (1992, None), (1995, None), (1997, None)):
+        for text in (f"{title}. {year}", f"@article{{a, title={{{title}}}, year={year}}}"):
+            one = check(sample, text)
+            assert (one.status, one.paper and one.paper.id) == ("held" if held else "near", held), text
+            assert sorted(match.paper.id for match in one.matches) == ([] if held else papers)
+
+
 def test_the_title_with_wholly_other_authors_is_near(sample: Library) -> None:
     for text in (
         "J. Smith and A. Jones. Two dimensional QCD is a string theory. 1993.",
