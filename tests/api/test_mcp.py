@@ -232,6 +232,7 @@ def test_an_invalid_session_name_is_a_tool_error(server: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.whole
 def test_stdio_records_the_named_session(sample_library: Path, tmp_path: Path) -> None:
     named = ("--session", "mine", "--sessions", str(tmp_path))
     options = (*named, "--query", "Which strings?", "--as-of", "1993-06")

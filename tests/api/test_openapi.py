@@ -33,7 +33,7 @@ def test_the_openapi_document_equals_its_snapshot(extension: Callable[..., None]
     snapshot = orjson.loads((refresh_snapshots.FOLDER / "openapi.json").read_bytes())
     document = orjson.loads(refresh_snapshots.openapi())
     for name, operation in operations(snapshot):
-        if operation["tags"][0] in ("claims", "completeness", "sql"):
+        if operation["tags"][0] in ("claims", "completeness", "sql") or name.endswith("/replay"):
             snapshot["paths"].pop(name.split(" ")[1])
     schemas = snapshot["components"]["schemas"]
     unused = schemas.keys() - document["components"]["schemas"].keys()

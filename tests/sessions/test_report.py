@@ -82,6 +82,7 @@ def test_the_cost_of_a_session(walked: tuple[Agent, list[list[str]]]) -> None:
     assert len(lines) == 6
 
 
+@pytest.mark.whole
 def test_report_list_and_replay_give_one_number_of_calls(walked: tuple[Agent, list[list[str]]]) -> None:
     agent, _ = walked
     content = report(agent)

@@ -159,6 +159,7 @@ def test_the_list_of_tools_is_short() -> None:
             assert estimate_tokens(tools) < most
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("null", [None, "", " ", "null", "None", "all", ["null"], ["all"], '["none"]'])
 def test_nulls_in_optional_arguments_mean_left_out(null: Any) -> None:
     for tool in (*TOOLS, *tools_in("airqa"), *RECORDED):
