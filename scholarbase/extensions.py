@@ -45,6 +45,7 @@ Kind = Literal[
     "library_fetchers",
     "sql_runners",
     "tool_sets",
+    "mcp_tool_sets",
     "baselines",
 ]
 """What an extension may add: the names of the methods of :class:`Extension`."""
@@ -57,6 +58,7 @@ _VALUES: Final[Mapping[Kind, str]] = {
     "document_readers": "scholarbase.documents.readers:DocumentReader",
     "query_formats": "builtins:object",
     "tool_sets": "scholarbase.tools.tool:Tool",
+    "mcp_tool_sets": "scholarbase.tools.tool:McpToolSet",
 }
 """The types of the parts of a kind, and of those of a set of tools. All others are functions."""
 
@@ -147,6 +149,11 @@ class Extension:
     def tool_sets(self) -> Mapping[str, Sequence[Any]]:
         """Sets of tools by their names: each a sequence of :class:`scholarbase.tools.tool.Tool`, such as a
         :class:`scholarbase.tools.tool.ToolSet`."""
+        return {}
+
+    def mcp_tool_sets(self) -> Mapping[str, Any]:
+        """Sets of tools that only MCP clients see, by their names: each a
+        :class:`scholarbase.tools.tool.McpToolSet`."""
         return {}
 
     def baselines(self) -> Mapping[str, Callable[..., Any]]:

@@ -24,3 +24,8 @@ class Dialects(Extension):
         from scholarbase_dialects.asta import ASTA
 
         return {"asta": ASTA}
+
+    def mcp_tool_sets(self) -> Mapping[str, Any]:
+        from scholarbase_dialects.retrieval import RETRIEVAL
+
+        return {"retrieval": RETRIEVAL}

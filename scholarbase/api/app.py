@@ -28,7 +28,7 @@ from scholarbase.api.extension_routes import ExtensionRoutes
 from scholarbase.api.gauges import ServerGauges
 from scholarbase.api.holding import Holding, Libraries
 from scholarbase.api.middleware import Requests
-from scholarbase.api.paths import RETRIEVAL_PATH, TOOLS_PATH
+from scholarbase.api.paths import TOOLS_PATH
 from scholarbase.api.responding import COMPRESSION
 from scholarbase.api.response_cache import ResponseCache
 from scholarbase.api.routes import about, authors, documents, papers, search
@@ -86,8 +86,7 @@ def create_app(
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         async with AsyncExitStack() as stack:
-            for mcp_context in running:
-                await stack.enter_async_context(mcp_context)
+            await stack.enter_async_context(mcp_running)
             app.state.admission.start()
             await app.state.responses.start()
             on_start()
@@ -133,18 +132,12 @@ def create_app(
     app.state.reloading = CapacityLimiter(4)
     # Alone, a dialect has the routes of its original, and the server only those about itself.
     alone = settings.dialect
-    running: list[AbstractAsyncContextManager[None]] = []
+    mcp_running: AbstractAsyncContextManager[None] = nullcontext()
     if not alone:
-        for path, offered in (
-            (TOOLS_PATH, "scholarbase"),
-            (RETRIEVAL_PATH, "retrieval"),
-            (TOOLS_PATH + "/{set}", None),
-        ):
-            mcp, context = _mcp(app, settings, offered)
-            running.append(context)
-            app.router.routes += [
-                Route(route_path, mcp, include_in_schema=False) for route_path in (path, path + "/")
-            ]
+        mcp, mcp_running = _mcp(app)
+        of_sets = TOOLS_PATH + "/{set}"
+        for path in (TOOLS_PATH, TOOLS_PATH + "/", of_sets, of_sets + "/"):
+            app.router.routes.append(Route(path, mcp, include_in_schema=False))
         app.router.routes += explorer.routes()
     app.state.gauges = ServerGauges(libraries, app.state.admission, sessions, registry)
     app.state.metrics = _metrics(registry, app.state.gauges)
@@ -182,20 +175,15 @@ async def _openapi(request: Request) -> JSONResponse:
     return JSONResponse(await to_thread.run_sync(request.app.openapi, limiter=request.app.state.reporting))
 
 
-def _mcp(
-    app: FastAPI, settings: Settings, offered: str | None
-) -> tuple[ASGIApp, AbstractAsyncContextManager[None]]:
-    """The application of ``/mcp`` or a path below it, and the context in which it runs. ``offered`` is None for the set
-    of tools that the path names."""
+def _mcp(app: FastAPI) -> tuple[ASGIApp, AbstractAsyncContextManager[None]]:
+    """The application of ``/mcp`` and the paths below it, and the context in which it runs."""
     if not is_installed("mcp"):
         error = missing("mcp", "mcp", "The Model Context Protocol")
         return problems.tools_error(MissingExtra(f"{error} Then restart the server.")), nullcontext()
-    from scholarbase.api.mcp import McpApp, of_set_in_path, over_http
+    from scholarbase.api.mcp import McpApp
 
-    if offered is None:
-        return McpApp(of_set_in_path(app.state, settings.max_body_bytes), settings), nullcontext()
-    tools = over_http(app.state, max_bytes=settings.max_body_bytes, offered=offered)
-    return McpApp(tools.handle_request, settings), tools.run()
+    tools = McpApp(app.state)
+    return tools, tools.run()
 
 
 def _metrics(registry: CollectorRegistry, gauges: ServerGauges) -> CollectorRegistry:

@@ -2,9 +2,8 @@
 output.
 
 A result has the JSON of the native API as structured content, and the same as readable text. An invalid call is a tool
-error, whose message tells the model what to change. At ``/mcp/retrieval`` the tools are those of
-:mod:`scholarbase.api.retrieval`, whose text is the JSON, as their clients expect. At ``/mcp/NAME`` they are those of
-the set NAME of an extension.
+error, whose message tells the model what to change. At ``/mcp/NAME`` the tools are those of the set NAME of an
+extension; the text of those that only MCP clients see is the JSON.
 """
 
 from __future__ import annotations
@@ -16,6 +15,8 @@ import signal
 import sys
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from functools import partial
 from io import TextIOWrapper
 from typing import Any, Final, cast
 from urllib.parse import urlsplit
@@ -26,7 +27,7 @@ from mcp.server.stdio import stdio_server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from starlette.datastructures import Headers
 from starlette.requests import Request
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
 from scholarbase.api import mcp_sdk
 from scholarbase.api.holding import library_of
@@ -34,7 +35,6 @@ from scholarbase.api.middleware import replaying
 from scholarbase.api.problems import rejection
 from scholarbase.api.recording import record, record_failure, start_recording
 from scholarbase.api.responding import call_of, loads
-from scholarbase.api.retrieval import RETRIEVAL_TOOLS, RetrievalTool, retrieval_tool
 from scholarbase.api.session_headers import SESSION, session_headers
 from scholarbase.api.tool_sets import offered as offered_tools
 from scholarbase.api.tool_sets import permitted
@@ -49,28 +49,17 @@ from scholarbase.errors import (
 from scholarbase.http import is_loopback
 from scholarbase.search.library import Library
 from scholarbase.sessions.progress import dumps
-from scholarbase.settings import Settings
 from scholarbase.tools.calling import Tools
-from scholarbase.tools.definitions import schemas, tool_named, tools_in
-from scholarbase.tools.tool import Tool, ToolSet
+from scholarbase.tools.definitions import mcp_tool_set, schemas, tool_named, tools_in
+from scholarbase.tools.tool import McpTool, Tool, ToolSet
 
 log = logging.getLogger("scholarbase.mcp")
 
-Call = Callable[[Any, str, dict[str, Any]], Awaitable[tuple[dict[str, Any], int]]]
-"""Calls a tool: the request's context, the tool's name and the arguments to the JSON of the response, and the offset of
-its first result."""
+Call = Callable[[Any, str, dict[str, Any]], Awaitable[dict[str, Any]]]
+"""Calls a tool: the request's context, the tool's name and the arguments to the JSON of the response."""
 ListSchemas = Callable[[Any], Awaitable[list[dict[str, Any]]]]
 """Lists the tools: the request's context to schemas in the form ``mcp``."""
 
-Offered = str
-"""A set of tools, or ``retrieval`` for those of :mod:`scholarbase.api.retrieval`."""
-INSTRUCTIONS: Final[Mapping[Offered, str]] = {
-    "scholarbase": "A local library of papers. Every response names its snapshot, and an empty list means that nothing "
-    "matched. Search with search_papers, then follow citations with expand_papers. Set max_tokens to limit the size of "
-    "responses.",
-    "retrieval": "A local library of papers. Find papers with search, then read them with fetch. An empty list means "
-    "that nothing matched.",
-}
 _ANNOTATIONS: Final = {"readOnlyHint": True, "openWorldHint": False}
 SESSION_META: Final = "scholarbase/session"
 PARENT_META: Final = "scholarbase/parent"
@@ -79,37 +68,33 @@ MAX_SHOWN_ID: Final = 50
 _ODD_ID: Final = re.compile(rb'"id"\s*:\s*(?:[ntf\[{]|-?\d+[.eE])')
 
 
-def server_of(call: Call, list_schemas: ListSchemas, *, max_bytes: int, offered: Offered) -> Any:
-    """An MCP server of a set of tools, or of those of :mod:`scholarbase.api.retrieval`, that lists its tools with
-    ``list_schemas`` and runs them with ``call``.
+def server_of(call: Call, list_schemas: ListSchemas, *, max_bytes: int, offered: str) -> Any:
+    """An MCP server of the set of tools ``offered``, that lists its tools with ``list_schemas`` and runs them with
+    ``call``. For a set that only MCP clients see, both are those of the nine tools.
     """
+    only_mcp = mcp_tool_set(offered)
 
     async def list_tools(context: Any) -> list[dict[str, Any]]:
-        retrieval = [tool.schema() for tool in RETRIEVAL_TOOLS.values()]
-        listed = retrieval if offered == "retrieval" else await list_schemas(context)
+        if only_mcp is None:
+            listed = await list_schemas(context)
+        else:
+            listed = [{"name": name, **tool.schema} for name, tool in only_mcp.items()]
         return [{**tool, "annotations": _ANNOTATIONS} for tool in listed]
-
-    async def retrieve(context: Any, tool: RetrievalTool, text: str) -> dict[str, Any]:
-        async def native(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
-            response, _ = await call(context, name, arguments)
-            return response
-
-        has_texts = any(schema["name"] == "read_paper" for schema in await list_schemas(context))
-        return await tool.run(native, text, has_texts)
 
     async def call_tool(context: Any, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
         try:
-            tool = retrieval_tool(name) if offered == "retrieval" else tool_named(name, offered)
+            tool = tool_named(name, offered) if only_mcp is None else only_mcp.named(name)
         except InvalidRequest as error:  # there is no such set
             raise ToolNotFound(str(error)) from error
         try:
             _check_size(arguments, max_bytes)
-            if isinstance(tool, RetrievalTool):
-                content = await retrieve(context, tool, tool.text_in(arguments))
+            if isinstance(tool, McpTool):
+                names = {schema["name"] for schema in await list_schemas(context)}
+                content = await tool.run(partial(call, context), arguments, names)
                 texts = [dumps(content).decode()]
             else:
-                content, offset = await call(context, tool.name, arguments)
-                texts = tool.texts(content, offset)
+                content = await call(context, tool.name, arguments)
+                texts = tool.texts(content, tool.canonical(arguments).get("offset") or 0)
         except ScholarBaseError as error:
             if error.public is not None:
                 log.error("%s: %s", name, error)
@@ -129,11 +114,9 @@ def server_of(call: Call, list_schemas: ListSchemas, *, max_bytes: int, offered:
     return mcp_sdk.new_server(_instructions(offered), list_tools, call_tool)
 
 
-def _instructions(offered: Offered) -> str:
-    if offered in INSTRUCTIONS:
-        return INSTRUCTIONS[offered]
+def _instructions(offered: str) -> str:
     try:
-        return tools_in(offered).instructions
+        return (mcp_tool_set(offered) or tools_in(offered)).instructions
     except InvalidRequest:  # listing the tools of such a set fails
         return ToolSet.instructions
 
@@ -162,15 +145,12 @@ def _tool_error(error: ScholarBaseError) -> dict[str, Any]:
     return {"content": [_text(error.for_clients)], "structuredContent": about, "isError": True}
 
 
-def over_http(state: Any, *, max_bytes: int, offered: Offered) -> StreamableHTTPSessionManager:
-    """Streamable HTTP for the application with this state.
+def over_http(state: Any, *, offered: str) -> StreamableHTTPSessionManager:
+    """Streamable HTTP for the application with this state. A call names its session in the headers of the native
+    routes, or in its ``_meta``."""
+    tool_set = offered if mcp_tool_set(offered) is None else "scholarbase"
 
-    A call names its session in the headers of the native
-    routes, or in its ``_meta``.
-    """
-    tool_set = "scholarbase" if offered == "retrieval" else offered
-
-    async def call(context: Any, name: str, arguments: dict[str, Any]) -> tuple[dict[str, Any], int]:
+    async def call(context: Any, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
         request: Request = context.request
         tool = tool_named(name, tool_set)
         # The call may run on after its request.
@@ -183,13 +163,13 @@ def over_http(state: Any, *, max_bytes: int, offered: Offered) -> StreamableHTTP
 
     async def answer(
         request: Request, context: Any, tool: Tool, library: Library, arguments: dict[str, Any]
-    ) -> tuple[dict[str, Any], int]:
+    ) -> dict[str, Any]:
         headers = {**session_headers(request.headers), **_session_meta(context)}
         recording = await start_recording(state, request.scope, tool.name, headers)
         try:
             arguments = tool.canonical(arguments)
             _check_format(arguments)
-            parsed: Any = permitted(tool.parse(arguments), state.settings)
+            parsed = permitted(tool.parse(arguments), state.settings)
             response = await call_of(tool).make_response(request, library, parsed, recording)
         except anyio.get_cancelled_exc_class():
             if recording is not None:
@@ -201,7 +181,8 @@ def over_http(state: Any, *, max_bytes: int, offered: Offered) -> StreamableHTTP
             raise
         if recording is not None:
             await record(recording, [response.arguments(arguments)], response)
-        return loads(response.body), getattr(parsed, "offset", 0) or 0
+        content: dict[str, Any] = loads(response.body)
+        return content
 
     async def list_schemas(context: Any) -> list[dict[str, Any]]:
         request: Request = context.request
@@ -215,31 +196,26 @@ def over_http(state: Any, *, max_bytes: int, offered: Offered) -> StreamableHTTP
             tools=offered_tools(tool_set, state.settings),
         )
 
-    return mcp_sdk.over_http(server_of(call, list_schemas, max_bytes=max_bytes, offered=offered))
-
-
-def of_set_in_path(state: Any, max_bytes: int) -> ASGIApp:
-    """The application of ``/mcp/{set}``. A request has its own server, since extensions are imported on first use."""
-
-    async def handle(scope: Scope, receive: Receive, send: Send) -> None:
-        manager = over_http(state, max_bytes=max_bytes, offered=scope["path_params"]["set"])
-        async with manager.run():
-            await manager.handle_request(scope, receive, send)
-
-    return handle
+    server = server_of(call, list_schemas, max_bytes=state.settings.max_body_bytes, offered=offered)
+    return mcp_sdk.over_http(server)
 
 
 class McpApp:
-    """ASGI application of ``/mcp``: POST requests, but not from pages of other origins.
+    """ASGI application of ``/mcp`` and ``/mcp/{set}``: POST requests, but not from pages of other origins.
 
     MCP requires this check (https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#security-warning).
     Pages of this machine and of the server's own origin are allowed. :class:`scholarbase.api.middleware.HostCheck`
     prevents DNS rebinding, for all routes.
     """
 
-    def __init__(self, handle: ASGIApp, settings: Settings) -> None:
-        self._handle = handle
-        self._origins = settings.cors_origins or ()
+    def __init__(self, state: Any) -> None:
+        self._state = state
+        self._origins = state.settings.cors_origins or ()
+        self._nine = over_http(state, offered="scholarbase")
+
+    def run(self) -> AbstractAsyncContextManager[None]:
+        """The context in which the application runs."""
+        return self._nine.run()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = Headers(scope=scope)
@@ -255,12 +231,22 @@ class McpApp:
         elif (problem := _problem_of_id(body := await Request(scope, receive).body())) is not None:
             error = InvalidRequest(problem)
         else:
-            await self._handle(scope, replaying(body, receive), send)
+            await self._respond(scope, replaying(body, receive), send)
             return
         response = await rejection(error, scope)
         if isinstance(error, MethodNotAllowed):
             response.headers["Allow"] = "POST"
         await response(scope, receive, send)
+
+    async def _respond(self, scope: Scope, receive: Receive, send: Send) -> None:
+        tool_set = scope["path_params"].get("set")
+        if tool_set is None:
+            await self._nine.handle_request(scope, receive, send)
+            return
+        # A request has its own server, since extensions are imported on first use.
+        manager = over_http(self._state, offered=tool_set)
+        async with manager.run():
+            await manager.handle_request(scope, receive, send)
 
     def _is_allowed(self, origin: str, host: str) -> bool:
         if origin in self._origins or "*" in self._origins:
@@ -365,10 +351,10 @@ def _session_meta(context: Any) -> dict[str, Any]:
     return {name: meta[key] for name, key in keys if meta.get(key) is not None}
 
 
-def serve_stdio(tools: Tools, *, max_bytes: int, offered: Offered, seconds: float) -> None:
+def serve_stdio(tools: Tools, *, max_bytes: int, offered: str, seconds: float) -> None:
     """Serve the tools on standard input and output until the input ends, and ``seconds`` more for what it asked."""
 
-    async def call(context: Any, name: str, arguments: dict[str, Any]) -> tuple[dict[str, Any], int]:
+    async def call(context: Any, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
         meta = _session_meta(context)
         if meta.get("session") not in (None, tools.session):
             raise InvalidRequest(
@@ -377,10 +363,9 @@ def serve_stdio(tools: Tools, *, max_bytes: int, offered: Offered, seconds: floa
                 + ": start it with --session, or leave the session out."
             )
         _check_format(arguments)
-        content = await to_thread.run_sync(
+        return await to_thread.run_sync(
             lambda: tools.call(name, arguments, parent=meta.get("parent"), round=meta.get("round"))
         )
-        return content, tool_named(name, tools.tool_set).canonical(arguments).get("offset") or 0
 
     async def list_schemas(context: Any) -> list[dict[str, Any]]:
         return await to_thread.run_sync(tools.schemas, "mcp")

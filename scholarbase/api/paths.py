@@ -21,7 +21,6 @@ NATIVE: Final = ("/v1/", "/healthz", "/readyz", "/metrics")
 
 
 TOOLS_PATH: Final = "/mcp"
-RETRIEVAL_PATH: Final = "/mcp/retrieval"
 
 
 def is_about_library(path: str) -> bool:

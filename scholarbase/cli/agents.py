@@ -92,11 +92,12 @@ def mcp(
     from scholarbase.api.mcp import serve_stdio
     from scholarbase.client import Client
     from scholarbase.tools import Tools
+    from scholarbase.tools.definitions import mcp_tool_set
 
     served = partial(
         serve_stdio, max_bytes=settings.max_body_bytes, offered=tool_set, seconds=settings.timeout
     )
-    native = "scholarbase" if tool_set == "retrieval" else tool_set
+    native = tool_set if mcp_tool_set(tool_set) is None else "scholarbase"
     recorded = name is not None or query is not None or as_of is not None
     named = name or f"mcp-{secrets.token_hex(4)}"
     with open_source(settings, library, url, encoder) as source:

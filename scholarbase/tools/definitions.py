@@ -45,7 +45,7 @@ from scholarbase.models.requests import (
 from scholarbase.models.responses import InvalidId, PaperBatchResponse
 from scholarbase.models.sql import SqlBody
 from scholarbase.search.library import Library
-from scholarbase.tools.tool import Tool, ToolSet
+from scholarbase.tools.tool import McpToolSet, Tool, ToolSet
 
 _LISTED: Final = ["id", "title", "authors", "year", "venue", "status", "citation_count"]
 """The default fields of papers in lists."""
@@ -254,7 +254,16 @@ SQL: Final = Tool(
 RECORDED: Final = (SIMILAR, TEXT, FIND, PAPER_PASSAGES, CONTEXTS, SQL)
 """Not tools for models: what sessions record native calls as that have no tool."""
 
-_NINE: Final = ToolSet(TOOLS)
+
+class _Nine(ToolSet):
+    instructions = (
+        "A local library of papers. Every response names its snapshot, and an empty list means that nothing matched. "
+        "Search with search_papers, then follow citations with expand_papers. Set max_tokens to limit the size of "
+        "responses."
+    )
+
+
+_NINE: Final = _Nine(TOOLS)
 
 
 def tools_in(tool_set: str) -> ToolSet:
@@ -267,6 +276,11 @@ def tools_in(tool_set: str) -> ToolSet:
         raise InvalidRequest(f"Unknown set of tools {shown(tool_set)}: use one of {names}.")
     tools = added[tool_set]
     return tools if isinstance(tools, ToolSet) else ToolSet(tools)
+
+
+def mcp_tool_set(name: str) -> McpToolSet | None:
+    """The set of this name that only MCP clients see, if an extension adds it."""
+    return None if name == "scholarbase" else added_names("mcp_tool_sets").get(name)
 
 
 def tool_named(name: str, tool_set: str = "scholarbase") -> Tool:

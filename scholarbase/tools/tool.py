@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from typing import Any, get_args
+from typing import Any, TypeAlias, get_args
 
 from scholarbase.errors import ToolNotFound
 from scholarbase.indexes import query_syntax
 from scholarbase.models.calls import CallKind
+from scholarbase.models.checks import shown
 from scholarbase.models.limits import MODES, Mode, Syntax
 from scholarbase.models.papers import PAPER_FIELDS, Paper
 from scholarbase.models.requests import Request
@@ -147,6 +148,34 @@ class ToolSet(tuple[Tool, ...]):
             ToolNotFound: none does; ``reason`` is its message.
         """
         raise ToolNotFound(reason)
+
+
+NativeCall: TypeAlias = "Callable[[str, dict[str, Any]], Awaitable[Mapping[str, Any]]]"
+"""Calls one of the nine tools: its name and arguments to the JSON of the response."""
+
+
+@dataclass(frozen=True, slots=True)
+class McpTool:
+    """A tool that only MCP clients see. Sessions record the calls of the nine tools that it makes.
+
+    ``schema`` is the tool as MCP lists it, without its name. ``run`` makes the JSON of its result from native calls,
+    the arguments, and the names of the nine tools that the library has.
+    """
+
+    schema: Mapping[str, Any]
+    run: Callable[[NativeCall, Mapping[str, Any], Set[str]], Awaitable[dict[str, Any]]]
+
+
+class McpToolSet(dict[str, McpTool]):
+    """Such tools by their names, in the order in which they are listed."""
+
+    instructions: str = ToolSet.instructions
+
+    def named(self, name: str) -> McpTool:
+        """The tool of this name, or raise ToolNotFound."""
+        if name not in self:
+            raise ToolNotFound(f"There is no tool {shown(name)}: the tools are {', '.join(self)}.")
+        return self[name]
 
 
 def _as_list(value: Any) -> Any:

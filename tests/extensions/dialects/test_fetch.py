@@ -1,4 +1,4 @@
-"""``fetch`` in a library with full texts. tests/api/test_mcp.py has the two tools in one without."""
+"""``fetch`` in a library with full texts. :mod:`.test_retrieval` has the two tools in one without."""
 
 import asyncio
 import json
@@ -10,8 +10,8 @@ import httpx
 import pytest
 from mcp import Client
 
-from scholarbase.api import retrieval
 from scholarbase.search.library import Library
+from scholarbase_dialects import retrieval
 from tests.conftest import serving_in_thread
 from tests.fulltexts import ABSTRACT_ONLY, FIRST_SORTING_TEXT, GRAPHS, GRAPHS_TEXT, SORTING, SORTING_TEXT
 from tests.sessions.agents import wait_recorded

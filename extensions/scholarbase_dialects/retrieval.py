@@ -1,4 +1,4 @@
-"""The tools ``search`` and ``fetch``, which chat products and deep research expect of an MCP server.
+"""The MCP tools ``search`` and ``fetch``, which chat products and deep research expect of an MCP server.
 
 Their form is OpenAI's: https://platform.openai.com/docs/mcp. They are calls of the nine tools in other words, and
 sessions record them as those: ``search`` is ``search_papers``, and ``fetch`` is ``get_papers``, with ``read_paper`` if
@@ -8,19 +8,19 @@ the library has full texts.
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from collections.abc import Awaitable, Callable, Mapping, Set
+from typing import Any, Final
 
 from scholarbase.bibliographies.facts import link_of
 from scholarbase.documents.model import arxiv_version
-from scholarbase.errors import DocumentNotFound, InvalidRequest, ToolNotFound
+from scholarbase.errors import DocumentNotFound, InvalidRequest
 from scholarbase.identifiers import parse
 from scholarbase.indexes.passages import heading
 from scholarbase.models.checks import check_filled, shown
 from scholarbase.models.limits import DEFAULT_RESULTS, MAX_QUERY_LENGTH
 from scholarbase.models.papers import Paper
 from scholarbase.tools.arguments import canonical
+from scholarbase.tools.tool import McpTool, McpToolSet, NativeCall
 
 SEARCH_FIELDS: Final = ["title", "external_ids", "url"]
 FETCH_FIELDS: Final = [
@@ -37,47 +37,28 @@ _PART: Final = re.compile(r"(?P<id>(?!\w+://).+?)#(?:from=(?P<offset>\d{1,9})|(?
 """An id with the part to read: ``arXiv:1706.03762#3.2``, ``#Results``, ``##4`` for a place, ``#from=30000``.
 A link has no part."""
 
-NativeCall: TypeAlias = "Callable[[str, dict[str, Any]], Awaitable[Mapping[str, Any]]]"
-"""Calls one of the nine tools: its name and arguments to the JSON of the response."""
+Run = Callable[[NativeCall, str, bool], Awaitable[dict[str, Any]]]
+"""Makes the result of a tool from native calls, its text, and whether the library has full texts."""
 
 
-@dataclass(frozen=True, slots=True)
-class RetrievalTool:
-    """A tool with one text as its argument.
+def _tool(
+    name: str, description: str, argument: str, meaning: str, run: Run, result: Mapping[str, Any]
+) -> McpTool:
+    """A tool with one text as its argument."""
+    schema = {
+        "description": description,
+        "inputSchema": _object({argument: {**_TEXT, "description": meaning}}, argument),
+        "outputSchema": result,
+    }
 
-    ``run`` makes its result from native calls, the text, and whether the library has full texts.
-    """
-
-    name: str
-    description: str
-    argument: str
-    meaning: str
-    run: Callable[[NativeCall, str, bool], Awaitable[dict[str, Any]]]
-    result: Mapping[str, Any]
-
-    def schema(self) -> dict[str, Any]:
-        """The tool as MCP lists it."""
-        properties = {self.argument: {**_TEXT, "description": self.meaning}}
-        return {
-            "name": self.name,
-            "description": self.description,
-            "inputSchema": {"type": "object", "properties": properties, "required": [self.argument]},
-            "outputSchema": self.result,
-        }
-
-    def text_in(self, arguments: Mapping[str, Any]) -> str:
-        """The text in the arguments of a call.
-
-        Raises:
-            InvalidRequest: the text is missing or invalid, or there are other arguments.
-        """
-        name = self.argument
-        text = canonical(arguments, {name: _TEXT}, self.name, {name: self.meaning}, (name,)).get(name)
+    async def run_on_text(call: NativeCall, arguments: Mapping[str, Any], tools: Set[str]) -> dict[str, Any]:
+        text = canonical(arguments, {argument: _TEXT}, name, {argument: meaning}, (argument,)).get(argument)
         if not isinstance(text, str) or not text.strip():
-            raise InvalidRequest(
-                f"{name} is {shown(text)}: {self.name} needs a text, {self.meaning.lower()}."
-            )
-        return check_filled(text, name, MAX_QUERY_LENGTH, self.meaning)
+            raise InvalidRequest(f"{argument} is {shown(text)}: {name} needs a text, {meaning.lower()}.")
+        text = check_filled(text, argument, MAX_QUERY_LENGTH, meaning)
+        return await run(call, text, "read_paper" in tools)
+
+    return McpTool(schema, run_on_text)
 
 
 async def _search(call: NativeCall, text: str, full_texts: bool) -> dict[str, Any]:
@@ -168,37 +149,37 @@ def _object(properties: Mapping[str, Any], *required: str) -> dict[str, Any]:
 
 
 _FACTS: Final = {"id": _TEXT, "title": _TEXT, "url": _TEXT}
-RETRIEVAL_TOOLS: Final[Mapping[str, RetrievalTool]] = {
-    tool.name: tool
-    for tool in (
-        RetrievalTool(
-            "search",
-            "Search the titles and abstracts of scholarly papers by words and meaning. Returns papers best first; "
-            "an empty list means nothing matched. Read one with fetch.",
-            "query",
-            "A question, words, title, id or link",
-            _search,
-            _object({"results": {"type": "array", "items": _object(_FACTS, *_FACTS)}}, "results"),
-        ),
-        RetrievalTool(
-            "fetch",
-            "Read a paper that search returned: facts about it, and its full text if the library has it, else its "
-            "abstract. A long text is cut, and its end says how to fetch the rest.",
-            "id",
-            "The id of a paper; ID#SECTION for a section of its text",
-            _fetch,
-            _object(
-                {**_FACTS, "text": _TEXT, "metadata": {"type": "object", "additionalProperties": _TEXT}},
-                *("id", "title", "text", "url", "metadata"),
-            ),
-        ),
+
+
+class Retrieval(McpToolSet):
+    """The tools ``search`` and ``fetch``."""
+
+    instructions = (
+        "A local library of papers. Find papers with search, then read them with fetch. An empty list means that "
+        "nothing matched."
     )
-}
 
 
-def retrieval_tool(name: str) -> RetrievalTool:
-    """The tool of this name, or raise ToolNotFound."""
-    tool = RETRIEVAL_TOOLS.get(name)
-    if tool is None:
-        raise ToolNotFound(f"There is no tool {shown(name)}: the tools are {', '.join(RETRIEVAL_TOOLS)}.")
-    return tool
+RETRIEVAL: Final = Retrieval(
+    search=_tool(
+        "search",
+        "Search the titles and abstracts of scholarly papers by words and meaning. Returns papers best first; "
+        "an empty list means nothing matched. Read one with fetch.",
+        "query",
+        "A question, words, title, id or link",
+        _search,
+        _object({"results": {"type": "array", "items": _object(_FACTS, *_FACTS)}}, "results"),
+    ),
+    fetch=_tool(
+        "fetch",
+        "Read a paper that search returned: facts about it, and its full text if the library has it, else its "
+        "abstract. A long text is cut, and its end says how to fetch the rest.",
+        "id",
+        "The id of a paper; ID#SECTION for a section of its text",
+        _fetch,
+        _object(
+            {**_FACTS, "text": _TEXT, "metadata": {"type": "object", "additionalProperties": _TEXT}},
+            *("id", "title", "text", "url", "metadata"),
+        ),
+    ),
+)
