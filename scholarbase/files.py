@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import errno
 import fcntl
 import gzip
@@ -27,6 +28,8 @@ _MAGIC: Final[tuple[tuple[bytes, Compression], ...]] = (
     (b"\xfd7zXZ\x00", "xz"),
     (b"\x28\xb5\x2f\xfd", "zstd"),
 )
+ZIP: Final = b"PK\x03\x04"
+"""How ZIP archives begin. Those without compression have readable lines, but not all of them whole."""
 _BOM: Final = b"\xef\xbb\xbf"
 _BUFFER: Final = 1 << 16
 _ZEROS: Final = bytes(_BUFFER)
@@ -417,3 +420,13 @@ def text_lines(path: Path) -> Iterator[tuple[int, str]]:
 def disk_size(paths: Iterable[Path]) -> int:
     """The bytes that the files among these paths take on the disk."""
     return sum(path.stat().st_blocks * 512 for path in paths if path.is_file())
+
+
+def wide_encoding(first: bytes) -> str | None:
+    """UTF-16 or UTF-32, by the mark at the start of a file's first line, or by its zeros."""
+    if first.startswith((codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)):
+        return "UTF-32"
+    if first.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return "UTF-16"
+    zeros = first.count(0) / len(first) if first.strip(b"\0\r\n ") else 0
+    return None if zeros < 0.25 else "UTF-16" if zeros < 0.6 else "UTF-32"  # of ASCII they are 0.5 and 0.75

@@ -33,6 +33,20 @@ def test_the_exit_status_follows_fail_on(sample_library: Path, listed: Path) -> 
         assert (status == 2) == ("--fail-on has" in done.stderr)
 
 
+def test_held_references_that_differ_are_counted_and_can_fail(
+    sample_library: Path, listed: Path, tmp_path: Path
+) -> None:
+    """A wrong year passed every status of --fail-on, and the counts did not show it."""
+    arguments = ("--library", sample_library, "--fail-on", "different")
+    same = run_cli("check", listed, *arguments)
+    assert (same.returncode, "different)" in same.stdout) == (0, False)
+    listed.write_text(HELD + HELD.replace("1993", "1995"))
+    done = run_cli("check", listed, *arguments, "--report", tmp_path / "out.md")
+    assert done.returncode == 1
+    assert "2 held (1 of them different); snapshot" in done.stdout
+    assert "2 held (1 of them different). Snapshot" in (tmp_path / "out.md").read_text()
+
+
 def test_json_is_the_response_of_a_server(sample_library: Path, listed: Path, server: str) -> None:
     local = run_cli("check", listed, "--library", sample_library, "--json")
     remote = run_cli("check", listed, "--url", server, "--json")
@@ -93,7 +107,17 @@ def test_files_that_cannot_be_read(
 ) -> None:
     (tmp_path / "latin1.txt").write_bytes("Müller. Ein Titel. 2001".encode("latin-1"))
     (tmp_path / "empty.bib").write_text("% nothing\n")
-    for name, words in (("missing.txt", "cannot be read"), ("latin1.txt", "not UTF-8"), ("empty.bib", None)):
+    (tmp_path / "wide.txt").write_bytes(HELD.encode("utf-16"))
+    (tmp_path / "unmarked.txt").write_bytes(HELD.encode("utf-16-le"))
+    (tmp_path / "refs.docx").write_bytes(b"PK\x03\x04\x14\0\x06\0\x08\0\xff\xfe")
+    for name, words in (
+        ("missing.txt", "cannot be read"),
+        ("latin1.txt", "not UTF-8"),
+        ("wide.txt", "wide.txt is in UTF-16: save it as UTF-8."),
+        ("unmarked.txt", "unmarked.txt is in UTF-16: save it as UTF-8."),
+        ("refs.docx", "refs.docx is a ZIP archive"),
+        ("empty.bib", None),
+    ):
         done = run_cli("check", tmp_path / name, "--library", sample_library, "--format", "bibtex")
         assert done.returncode == 2
         assert (words or "no reference in the format bibtex") in done.stderr

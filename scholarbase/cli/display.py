@@ -24,7 +24,8 @@ from scholarbase.models.responses import (
     FacetsResponse,
     Response,
 )
-from scholarbase.responses.text import as_text, counts_line, plain, reference_lines
+from scholarbase.responses.report import summary_line
+from scholarbase.responses.text import as_text, plain, reference_lines
 from scholarbase.terminal import escape
 
 _UNLISTED: Final = ("abstract", "comment", "corpus_id", "external_ids", "tldr", "url")
@@ -91,7 +92,7 @@ def show_checked(response: CheckResponse) -> None:
             console.print(
                 Text("\n".join(reference_lines(content, number)), style=_STATUS_STYLES[reference.status])
             )
-    console.print(f"{counts_line(response.counts)}; snapshot {response.snapshot}")
+    console.print(f"{summary_line(response)}; snapshot {response.snapshot}")
 
 
 def _show_authors(response: AuthorsResponse) -> None:

@@ -13,7 +13,7 @@ import click
 
 from scholarbase.cli.options import as_of_option, open_source, print_json, source_options
 from scholarbase.errors import InvalidRequest
-from scholarbase.files import atomic_write, storage_errors
+from scholarbase.files import ZIP, atomic_write, storage_errors, wide_encoding
 from scholarbase.models.limits import MAX_REFERENCE_BYTES, REFERENCE_FORMATS, REFERENCE_STATUSES
 from scholarbase.models.papers import ALL_FIELDS
 from scholarbase.settings import Settings
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 FAILED: Final = 1
 """The exit status if a reference has a status of ``--fail-on``."""
+_FAIL_ON: Final = (*REFERENCE_STATUSES[1:], "different")
+"""The names of ``--fail-on``: statuses, and ``different`` for references that differ from their papers."""
 _FIELDS: Final = "id,title,authors,year,venue,url"
 
 
@@ -47,7 +49,7 @@ _FIELDS: Final = "id,title,authors,year,venue,url"
 @click.option(
     "--fail-on",
     default="",
-    help=f"Exit with status 1 if a reference has one of these: {', '.join(REFERENCE_STATUSES[1:])}.",
+    help=f"Exit with status 1 if a reference is one of these: {', '.join(_FAIL_ON)} (from its paper).",
 )
 @as_of_option
 @source_options
@@ -72,7 +74,7 @@ def check(
     from scholarbase.responses.correcting import corrected
     from scholarbase.responses.report import as_markdown
 
-    failing = _statuses(fail_on)
+    failing = _fail_on(fail_on)
     for name, path, ending in (("report", report, ".md"), ("output", output, ".bib")):
         if path is not None and path.suffix.lower() != ending:
             raise InvalidRequest(f"--{name} {path} is not a {ending} file: use this ending.")
@@ -100,7 +102,8 @@ def check(
         from scholarbase.cli.display import show_checked
 
         show_checked(response)
-    if any(response.counts[status] for status in failing):
+    is_different = any(getattr(result, "differences", None) for result in response.results)
+    if ("different" in failing and is_different) or any(response.counts.get(name) for name in failing):
         sys.exit(FAILED)
 
 
@@ -115,13 +118,13 @@ def _changed(text: str, written: str, response: CheckResponse) -> int:
     return sum(old.raw != new.raw for old, new in zip(before, after, strict=False))
 
 
-def _statuses(text: str) -> Sequence[str]:
-    """The statuses of ``--fail-on``, separated by commas."""
-    statuses = [name.strip() for name in text.split(",") if name.strip()]
-    for name in statuses:
-        if name not in REFERENCE_STATUSES[1:]:
-            raise InvalidRequest(f"--fail-on has {name!r}: use some of {', '.join(REFERENCE_STATUSES[1:])}.")
-    return statuses
+def _fail_on(text: str) -> Sequence[str]:
+    """The names of ``--fail-on``, separated by commas."""
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    for name in names:
+        if name not in _FAIL_ON:
+            raise InvalidRequest(f"--fail-on has {name!r}: use some of {', '.join(_FAIL_ON)}.")
+    return names
 
 
 def read_text(file: Path, most: int) -> str:
@@ -135,6 +138,12 @@ def read_text(file: Path, most: int) -> str:
             content = source.read(most + 1)  # a device may have no end
         if len(content) > most:
             raise InvalidRequest(f"{file} has more than {most:,} bytes: check it in several parts.")
+        if content.startswith(ZIP):
+            raise InvalidRequest(
+                f"{file} is a ZIP archive, as documents of Word are: save the document as plain text, or unpack it."
+            )
+        if (encoding := wide_encoding(content.partition(b"\n")[0])) is not None:
+            raise InvalidRequest(f"{file} is in {encoding}: save it as UTF-8.")
         return content.decode()
     except OSError as error:
         raise InvalidRequest(f"{file} cannot be read ({error.strerror}): give another file.") from error

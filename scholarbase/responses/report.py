@@ -13,13 +13,24 @@ NOTE: Final = "A paper that is not in this snapshot may exist all the same."
 _MARKS: Final = re.compile(r"([\\`*_{}\[\]<>#|!])")
 
 
+def summary_line(response: CheckResponse) -> str:
+    """The counts of the statuses, and how many of the held references differ from their papers."""
+    line = counts_line(response.counts)
+    different = sum(
+        isinstance(one, CheckedReference) and one.status == "held" and bool(one.differences)
+        for one in response.results
+    )
+    held = f"{response.counts['held']:,} {LABELS['held']}"
+    return line.replace(held, f"{held} ({different:,} of them different)", 1) if different else line
+
+
 def as_markdown(response: CheckResponse, name: str) -> str:
     """A report in Markdown on the references of the file ``name``: a summary, then all but those that are held without
     differences."""
     lines = [
         f"# References of {_escaped(name)}",
         "",
-        f"{counts_line(response.counts)}. Snapshot {response.snapshot}.",
+        f"{summary_line(response)}. Snapshot {response.snapshot}.",
     ]
     lines += ["", NOTE, ""]
     for reference in response.results:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import codecs
 import hashlib
 import io
 import re
@@ -15,7 +14,7 @@ from types import MappingProxyType
 from typing import Any, Final, Literal, TextIO
 
 from scholarbase.errors import SourceChanged, SourceError
-from scholarbase.files import MAX_LINE, NOTES, ByteStream, decompress, source_errors, walk
+from scholarbase.files import MAX_LINE, NOTES, ZIP, ByteStream, decompress, source_errors, walk, wide_encoding
 from scholarbase.ingest.sources import openalex, tables
 from scholarbase.ingest.sources.added import START, format_of, formats
 from scholarbase.ingest.sources.columns import Columns, header_of
@@ -36,8 +35,6 @@ _CHUNK: Final = 1 << 18
 _HASHED_AT_ONCE: Final = 1 << 20
 _JSON: Final = frozenset(Dataset) - OWN
 _SHOWN: Final = 300
-ZIP: Final = b"PK\x03\x04"
-"""How ZIP archives begin. Those without compression have readable lines, but not all of them whole."""
 _JSON_START: Final = re.compile(rb"\s*(?:\{|\[\s*(?:$|[]{[]))")
 MAX_WHOLE: Final = 100_000_000
 """Bytes of a file of BibTeX or RIS, which are read as a whole: about 50,000 entries with abstracts."""
@@ -277,7 +274,7 @@ def _source_file(path: Path, name: str, columns: Columns) -> SourceFile:
             dataset = detect(chain([first], (line for _, line in lines)), path.name, columns)
         else:
             dataset = document[0]
-    if dataset not in _JSON and (encoding := _wide_encoding(first)) is not None:
+    if dataset not in _JSON and (encoding := wide_encoding(first)) is not None:
         raise SourceError(f"{path} is in {encoding}: save it as UTF-8.")
     if dataset is None and path.suffix.lower() == ".bib":
         dataset = Dataset.BIBTEX  # a long comment may come before the first entry
@@ -306,16 +303,6 @@ def _first_line(path: Path, lines: Iterator[bytes]) -> bytes:
     if first.startswith(ZIP):
         raise SourceError(f"{path} is a ZIP archive: unpack it, and give its files.")
     return first
-
-
-def _wide_encoding(first: bytes) -> str | None:
-    """UTF-16 or UTF-32, by the mark at the start of a file's first line, or by its zeros."""
-    if first.startswith((codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)):
-        return "UTF-32"
-    if first.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        return "UTF-16"
-    zeros = first.count(0) / len(first) if first.strip(b"\0\r\n ") else 0
-    return None if zeros < 0.25 else "UTF-16" if zeros < 0.6 else "UTF-32"  # of ASCII they are 0.5 and 0.75
 
 
 def _no_source(path: Path, first: bytes, keys: str | None) -> SourceError:
