@@ -16,7 +16,7 @@ from prometheus_client.multiprocess import MultiProcessCollector
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse
-from starlette.routing import BaseRoute, Route
+from starlette.routing import BaseRoute
 from starlette.types import ASGIApp
 
 from scholarbase import __version__
@@ -28,7 +28,7 @@ from scholarbase.api.extension_routes import ExtensionRoutes
 from scholarbase.api.gauges import ServerGauges
 from scholarbase.api.holding import Holding, Libraries
 from scholarbase.api.middleware import Requests
-from scholarbase.api.paths import TOOLS_PATH
+from scholarbase.api.paths import TOOLS_PATH, AppRoute
 from scholarbase.api.responding import COMPRESSION
 from scholarbase.api.response_cache import ResponseCache
 from scholarbase.api.routes import about, authors, documents, papers, search
@@ -137,11 +137,11 @@ def create_app(
         mcp, mcp_running = _mcp(app)
         of_sets = TOOLS_PATH + "/{set}"
         for path in (TOOLS_PATH, TOOLS_PATH + "/", of_sets, of_sets + "/"):
-            app.router.routes.append(Route(path, mcp, include_in_schema=False))
+            app.router.routes.append(AppRoute(path, mcp, include_in_schema=False))
         app.router.routes += explorer.routes()
     app.state.gauges = ServerGauges(libraries, app.state.admission, sessions, registry)
     app.state.metrics = _metrics(registry, app.state.gauges)
-    openapi_json = Route("/openapi.json", _openapi, include_in_schema=False)
+    openapi_json = AppRoute("/openapi.json", _openapi, include_in_schema=False)
     app.router.routes[:0] = [*_routes(alone=bool(alone)), openapi_json]
     app.state.extension_routes = ExtensionRoutes(app.router.routes, alone)
     problems.install(app)

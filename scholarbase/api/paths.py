@@ -1,8 +1,11 @@
-"""Paths with rules of their own."""
+"""Paths with rules of their own, and the route of an ASGI application."""
 
 from __future__ import annotations
 
 from typing import Final
+
+from starlette.routing import Match, Route
+from starlette.types import Scope
 
 HEALTH_PATHS: Final = frozenset({"/healthz", "/readyz"})
 DOCUMENTATION: Final = frozenset({"/docs", "/redoc", "/openapi.json"})
@@ -21,6 +24,14 @@ NATIVE: Final = ("/v1/", "/healthz", "/readyz", "/metrics")
 
 
 TOOLS_PATH: Final = "/mcp"
+
+
+class AppRoute(Route):
+    """A route that metrics and traces name by its path, as those of FastAPI, which sets ``route`` for its own alone."""
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        match, child_scope = super().matches(scope)
+        return match, {**child_scope, "route": self}
 
 
 def is_about_library(path: str) -> bool:

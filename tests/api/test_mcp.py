@@ -316,6 +316,19 @@ def test_an_offset_as_models_write_it_numbers_the_results(server: str) -> None:
 OFFSETS = [("offset", 5), ("offset", "5"), ("offset", 5.0), ("Offset", "5")]
 
 
+def test_metrics_counted_calls_as_requests_without_a_route(sample: Library) -> None:
+    with serving_in_thread(sample) as url:
+        ask(url, lambda client: client.list_tools())
+        ask(url, lambda client: client.list_tools(), path="/mcp/retrieval")
+        ask(url, lambda client: client.list_tools(), path="/mcp/airqa")
+        httpx.get(f"{url}/openapi.json")
+        lines = httpx.get(f"{url}/metrics").text.splitlines()
+    counted = [line for line in lines if line.startswith("scholarbase_requests_total{")]
+    assert not [line for line in counted if 'route="none"' in line]
+    for route in ("/mcp", "/mcp/{set}"):
+        assert any(f'method="POST",route="{route}",status="200"' in line for line in counted), counted
+
+
 def test_other_methods_are_405_since_there_is_no_stream(server: str) -> None:
     for method, path in (("GET", "/mcp"), ("DELETE", "/mcp"), ("PUT", "/mcp"), ("GET", "/mcp/retrieval")):
         response = httpx.request(method, server + path, headers={"Accept": "text/event-stream"}, timeout=30)

@@ -9,9 +9,8 @@ from typing import Final
 
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
-from scholarbase.api.paths import EXPLORER, EXPLORER_FILES
+from scholarbase.api.paths import EXPLORER, EXPLORER_FILES, AppRoute
 
 FILES: Final = Path(__file__).parent / "files"
 _PAGE: Final = "index.html"
@@ -43,10 +42,10 @@ _HEADERS: Final = {
 }
 
 
-def routes() -> list[Route]:
+def routes() -> list[AppRoute]:
     """The page and its files, read once."""
     return [
-        Route(
+        AppRoute(
             EXPLORER if path.name == _PAGE else EXPLORER_FILES + path.name,
             _endpoint(path.read_bytes(), _MEDIA_TYPES[path.suffix]),
             include_in_schema=False,
