@@ -168,7 +168,7 @@ def _view(library: Library, action: ViewAction) -> Observation:
 
 
 def _answer(library: Library, action: AnswerAction) -> Observation:
-    return Observation(library.snapshot_id, "The answer is recorded.", answer=action.answer, done=True)
+    return Observation(library.snapshot_id, "This is the final answer.", answer=action.answer, done=True)
 
 
 ACTIONS: Final = Actions(

@@ -125,6 +125,8 @@ class TestActions:
         for answer in (42, ["Results", "Discussion"], ["one"], "zebra", {"a": 1.5}, True):
             content = tools.call("answer", {"answer": answer})
             assert (content["answer"], content["done"]) == (answer, True)
+            # Without a session nothing is recorded.
+            assert content["observation"] == "This is the final answer."
 
     def test_view_shows_a_page_or_a_part_of_it(self, tools: Tools) -> None:
         def image(**arguments: Any) -> Image.Image:
