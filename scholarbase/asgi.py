@@ -13,8 +13,10 @@ import os
 import resource
 import signal
 import socket
+import time
 from collections.abc import Sequence
 from contextlib import suppress
+from multiprocessing.connection import wait
 from typing import Any, Final
 
 # Granian's allocator, jemalloc, otherwise keeps the memory of a burst of connections for ten seconds and more.
@@ -133,6 +135,29 @@ class Workers(MPServer):
             return callback_loader()
 
         return super()._spawn_worker(idx, target, load)
+
+    def _stop_workers(self) -> None:
+        """End the workers, and kill those that have not ended when the time is over.
+
+        A thread of Granian waits for each process too, and only one thread learns its status. Until it is stored,
+        Granian's own method takes the process for running, so it said that it killed one that had ended.
+        """
+        workers: list[Any] = self.wrks  # their methods have no types
+        for worker in workers:
+            worker.terminate()
+        seconds = self.workers_kill_timeout or 0
+        deadline = time.monotonic() + seconds
+        for worker in workers:
+            has_ended = wait([worker.inner.sentinel], max(0.0, deadline - time.monotonic()))
+            if not has_ended and worker.is_alive():
+                logging.getLogger("scholarbase.api").warning(
+                    "Killing worker %s, which has not ended %s seconds after the server was stopped.",
+                    worker.inner.pid,
+                    seconds,
+                )
+                worker.kill()
+            worker.join()
+        workers.clear()
 
     def stop_listening(self) -> None:
         """Close the sockets of this process. Each worker closes its own when it stops."""

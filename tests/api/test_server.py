@@ -1,18 +1,22 @@
 """Serving processes: how they start, share a library, log, stop and die."""
 
 import asyncio
+import logging
 import os
 import re
 import signal
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import httpx
 import pytest
+from granian.server.mp import WorkerProcess
 
 from scholarbase.api.access.keys import create_key
+from scholarbase.asgi import Workers, options
 from scholarbase.http import listen
 from scholarbase.search.library import Library
 from tests.api.raw import connected
@@ -154,6 +158,38 @@ def stop(process: subprocess.Popen[str], by: signal.Signals) -> None:
     assert process.returncode == 0
 
 
+def test_a_worker_that_had_ended_was_reported_as_killed(caplog: pytest.LogCaptureFixture) -> None:
+    """Another thread had waited for the process, and not stored its status yet."""
+    with listen("127.0.0.1", 0) as listener:
+        server = Workers([listener], workers_kill_timeout=30, **options(10))
+        worker = WorkerProcess(server, 0, os.getpid, ())  # type: ignore[no-untyped-call]
+        worker.inner.start()
+        server.wrks.append(worker)
+        os.waitpid(worker.inner.pid, 0)
+        assert worker.inner.is_alive()
+        with caplog.at_level(logging.WARNING):
+            server._stop_workers()
+    assert not caplog.records
+    assert not server.wrks
+
+
+def test_a_worker_that_ignores_the_signal_is_killed(caplog: pytest.LogCaptureFixture) -> None:
+    with listen("127.0.0.1", 0) as listener:
+        server = Workers([listener], workers_kill_timeout=1, **options(10))
+        worker = WorkerProcess(server, 0, ignore_sigterm, ())  # type: ignore[no-untyped-call]
+        worker.inner.start()
+        server.wrks.append(worker)
+        time.sleep(0.5)  # until it ignores the signal
+        server._stop_workers()
+    assert worker.inner.exitcode == -signal.SIGKILL
+    assert "has not ended 1 seconds after" in caplog.text
+
+
+def ignore_sigterm() -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    time.sleep(60)
+
+
 def test_addresses_that_cannot_be_used_are_errors(sample_library: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
@@ -161,6 +197,12 @@ def test_addresses_that_cannot_be_used_are_errors(sample_library: Path) -> None:
     assert done.returncode == 9
     assert f"Port {port} on 127.0.0.1 is in use" in done.stderr
     assert "--port" in done.stderr
+    done = run_cli("serve", "--library", sample_library, "--port", "99999")
+    assert (done.returncode, "SCHOLARBASE_PORT is 99999" in done.stderr, "Opening" in done.stderr) == (
+        2,
+        True,
+        False,
+    )
     for host in ("192.0.2.1", "a" * 64):  # of another machine; a label that is too long for a name
         done = run_cli("serve", "--library", sample_library, "--port", "0", "--host", host, "--public")
         assert done.returncode == 9
