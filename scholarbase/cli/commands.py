@@ -267,14 +267,15 @@ def serve(settings: Settings, /, library: Path | None, **options: Any) -> None:
     """
     check_address_space(with_cores(SERVER_BYTES), "A server")
     path = require_library(library, settings)
+    dialect = options["dialect"] or settings.dialect
+    served = load_settings(**options | {"dialect": dialect}, library=path)
     log.info("Opening %s. The server is ready when a line says so.", path)
     from scholarbase.api.extension_routes import dialect_named
     from scholarbase.api.server import serve as run
 
-    dialect = options["dialect"] or settings.dialect
     if dialect is not None:
         dialect_named(dialect)
-    run(path, load_settings(**options | {"dialect": dialect}, library=path))
+    run(path, served)
 
 
 # -- other commands --------------------------------------------------------------------------------------
