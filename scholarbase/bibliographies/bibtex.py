@@ -133,6 +133,8 @@ _BEGINS_BLOCK: Final = re.compile(
     r"@(?:(?:string|comment|preamble)\b|\w+[ \t]*[{(][\s,]*(?:[^\s,{}()\"=]+[\s,]+)?[\w:+.-]+\s*=)", re.I
 )
 """The start of a block within another one, which lacks its end. Other texts, such as ``@foo{bar}``, are of a value."""
+_KEY: Final = re.compile(r"\s*@\w+\s*[{(]\s*([^\s,{}()\"=]+)\s*,")
+"""The start of an entry, with its key."""
 _ESCAPED: Final = re.compile(r"\\([&%$#_])")
 _MAX_MACRO: Final = 1_000
 """Characters of an abbreviation's text."""
@@ -174,7 +176,9 @@ def read_bibtex(text: str, purpose: Purpose = CHECKING) -> tuple[list[Reference]
                 shared.append(raw)
         elif isinstance(block, ParsingFailedBlock):
             reason = str(getattr(block.error, "abort_reason", "") or block.error).strip().rstrip(".")
-            blocks.append(unreadable(raw, line, f"The BibTeX entry is broken: {reason}."))
+            start = _KEY.match(raw)
+            key = start[1] if start is not None else None
+            blocks.append(unreadable(raw, line, f"The BibTeX entry is broken: {reason}.", key))
         elif isinstance(block, ImplicitComment) and _NO_START.search(raw):
             blocks.append(unreadable(raw, line, "The BibTeX entry is broken: no { follows its type."))
     return list(_references(blocks, purpose)), "\n".join(shared)

@@ -154,6 +154,8 @@ class Checking:
         """Find the paper that a reference means."""
         if reference.problem is not None:
             return Outcome("unreadable", reference.problem)
+        if not reference.is_plain and _is_empty(reference):
+            return Outcome("unreadable", "The entry has no title, authors, year, venue or id.")
         outcome = self._found(reference)
         if not reference.invalid_ids:
             return outcome
@@ -379,6 +381,12 @@ def _sentence(notice: Notice) -> str:
     }
     said = what.get(notice.kind, "An expression of concern was published")
     return f"{said}{when} ({notice.source}{why})."
+
+
+def _is_empty(reference: Reference) -> bool:
+    """Whether a reference has no field that is compared."""
+    compared = (reference.title, reference.authors, reference.year, reference.venue, reference.ids)
+    return not any(compared) and not reference.invalid_ids
 
 
 def _checked(

@@ -148,11 +148,13 @@ def test_what_the_snapshot_lacks_is_not_said_not_to_exist(sample: Library) -> No
 
 
 def test_a_broken_entry_is_unreadable_in_its_place(sample: Library) -> None:
-    text = "@misc{a, title={Broken\n\n@misc{b, eprint={hep-th/9301068}}\n"
+    text = "@misc{a, title={Broken\n\n@misc{b, eprint={hep-th/9301068}}\n@misc{empty}\n"
     response = sample.check_references(text)
-    assert [one.status for one in response.results if isinstance(one, CheckedReference)] == [
-        "unreadable",
-        "held",
+    results = [one for one in response.results if isinstance(one, CheckedReference)]
+    assert [(one.key, one.status) for one in results] == [
+        ("a", "unreadable"),
+        ("b", "held"),
+        ("empty", "unreadable"),
     ]
     assert response.counts == {
         "held": 1,
@@ -160,7 +162,7 @@ def test_a_broken_entry_is_unreadable_in_its_place(sample: Library) -> None:
         "withdrawn": 0,
         "retracted": 0,
         "not_in_snapshot": 0,
-        "unreadable": 1,
+        "unreadable": 2,
     }
 
 
