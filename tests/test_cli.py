@@ -11,7 +11,7 @@ import pytest
 
 from scholarbase import __version__
 from scholarbase.cli.options import print_json
-from scholarbase.errors import ScholarBaseError, StorageError
+from scholarbase.errors import ScholarBaseError, SessionNotFound, StorageError
 from scholarbase.models.requests import SearchRequest
 from scholarbase.responses.text import as_text
 from scholarbase.search.library import Library
@@ -118,11 +118,12 @@ def test_exit_statuses_are_distinct() -> None:
     def family(kind: type[ScholarBaseError]) -> list[type[ScholarBaseError]]:
         return [kind, *(each for below in kind.__subclasses__() for each in family(below))]
 
-    top = ScholarBaseError.__subclasses__()
+    top = [*ScholarBaseError.__subclasses__(), SessionNotFound]
     statuses = [kind.exit_code for kind in top]
     assert len(set(statuses)) == len(statuses)
     for kind in top:
-        assert {each.exit_code for each in family(kind)} == {kind.exit_code}
+        own = [each for each in family(kind) if each is kind or each is not SessionNotFound]
+        assert {each.exit_code for each in own} == {kind.exit_code}
         assert kind.exit_code not in (0, 1, 130)
     slugs = [each.slug for each in family(ScholarBaseError)]
     assert len(set(slugs)) == len(slugs)

@@ -201,6 +201,7 @@ def test_the_command_line_runs_a_session_again(
     assert again.stdout.endswith("No differences.\n")
     differs = run_cli("session", "replay", agent.name, "--library", other, *where)
     assert differs.returncode == 15
+    assert run_cli("session", "replay", "nosuch", "--library", other, *where).returncode == 29
     assert "call 1 (search_papers): ids differ from place" in differs.stdout
     assert "recorded on" in differs.stderr
     shown = run_cli("session", "show", agent.name, *where)
@@ -218,7 +219,7 @@ def test_the_command_line_runs_a_session_again(
     assert run_cli("session", "delete", agent.name, *where).returncode == 0
     for command in ("show", "delete", "report"):
         gone = run_cli("session", command, agent.name, *where)
-        assert (gone.returncode, "There is no session" in gone.stderr) == (15, True)
+        assert (gone.returncode, "There is no session" in gone.stderr) == (29, True)
 
 
 @pytest.mark.slow
