@@ -316,6 +316,7 @@ def test_an_offset_as_models_write_it_numbers_the_results(server: str) -> None:
 OFFSETS = [("offset", 5), ("offset", "5"), ("offset", 5.0), ("Offset", "5")]
 
 
+@pytest.mark.whole
 def test_metrics_counted_calls_as_requests_without_a_route(sample: Library) -> None:
     with serving_in_thread(sample) as url:
         ask(url, lambda client: client.list_tools())
