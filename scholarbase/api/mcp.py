@@ -44,14 +44,13 @@ from scholarbase.errors import (
     InvalidRequest,
     MethodNotAllowed,
     ScholarBaseError,
-    ToolNotFound,
 )
 from scholarbase.http import is_loopback
 from scholarbase.search.library import Library
 from scholarbase.sessions.progress import dumps
 from scholarbase.tools.calling import Tools
 from scholarbase.tools.definitions import mcp_tool_set, schemas, tool_named, tools_in
-from scholarbase.tools.tool import McpTool, Tool, ToolSet
+from scholarbase.tools.tool import McpTool, Tool
 
 log = logging.getLogger("scholarbase.mcp")
 
@@ -82,10 +81,7 @@ def server_of(call: Call, list_schemas: ListSchemas, *, max_bytes: int, offered:
         return [{**tool, "annotations": _ANNOTATIONS} for tool in listed]
 
     async def call_tool(context: Any, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
-        try:
-            tool = tool_named(name, offered) if only_mcp is None else only_mcp.named(name)
-        except InvalidRequest as error:  # there is no such set
-            raise ToolNotFound(str(error)) from error
+        tool = tool_named(name, offered) if only_mcp is None else only_mcp.named(name)
         try:
             _check_size(arguments, max_bytes)
             if isinstance(tool, McpTool):
@@ -111,14 +107,7 @@ def server_of(call: Call, list_schemas: ListSchemas, *, max_bytes: int, offered:
         failed = content.get("error_type") is not None  # of a tool whose errors are responses
         return {"content": parts, "structuredContent": content, "isError": failed}
 
-    return mcp_sdk.new_server(_instructions(offered), list_tools, call_tool)
-
-
-def _instructions(offered: str) -> str:
-    try:
-        return (mcp_tool_set(offered) or tools_in(offered)).instructions
-    except InvalidRequest:  # listing the tools of such a set fails
-        return ToolSet.instructions
+    return mcp_sdk.new_server((only_mcp or tools_in(offered)).instructions, list_tools, call_tool)
 
 
 def _text(text: str) -> dict[str, Any]:
@@ -230,6 +219,8 @@ class McpApp:
             error = MethodNotAllowed(f"{scope['path']} accepts only POST.")
         elif (problem := _problem_of_id(body := await Request(scope, receive).body())) is not None:
             error = InvalidRequest(problem)
+        elif (unknown := _unknown_set(scope["path_params"].get("set"))) is not None:
+            error = unknown
         else:
             await self._respond(scope, replaying(body, receive), send)
             return
@@ -259,6 +250,17 @@ class McpApp:
         if page.scheme in ("http", "https") and is_loopback(name):
             return True
         return page.netloc.lower() == host.lower()
+
+
+def _unknown_set(tool_set: str | None) -> InvalidRequest | None:
+    """The error of a path that names no set of tools."""
+    if tool_set is None or mcp_tool_set(tool_set) is not None:
+        return None
+    try:
+        tools_in(tool_set)
+    except InvalidRequest as error:
+        return error
+    return None
 
 
 def _problem_of_id(body: bytes) -> str | None:

@@ -76,3 +76,12 @@ def test_such_a_set_is_none_of_other_clients(server: str) -> None:
     refused = httpx.get(f"{server}/v1/tools?set=asking")
     assert refused.status_code == 400
     assert "Unknown set of tools 'asking': use one of scholarbase" in refused.text
+
+
+def test_a_path_of_no_set_is_an_error_that_names_the_sets(server: str) -> None:
+    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+    response = httpx.post(f"{server}/mcp/nosuch", json=message)
+    assert response.status_code == 400
+    assert response.json()["error"]["message"].startswith(
+        "Unknown set of tools 'nosuch': use one of scholarbase"
+    )
