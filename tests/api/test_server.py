@@ -233,6 +233,8 @@ def is_refused(url: str) -> bool:
     try:
         with connected(url):
             return False
+    except ConnectionResetError:  # the socket was closed meanwhile
+        return False
     except ConnectionRefusedError:
         return True
 
