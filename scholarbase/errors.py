@@ -134,7 +134,7 @@ class SessionNotFound(SessionError):
     """There is no session with this name."""
 
     status = 404
-    exit_code = 29  # not that of a replay which differs
+    exit_code = 29  # ReplayDiffers has 15
 
 
 class SessionExists(SessionError):

@@ -91,8 +91,8 @@ class Comparison:
 
     def is_as_likely_as(self, best: Comparison) -> bool:
         """Whether the title and the authors agree as well, and not only the best paper has the year."""
-        told_by_year = best.gap == 0 and self.gap != 0
-        return self._agreement == best._agreement and not told_by_year
+        only_best_has_year = best.gap == 0 and self.gap != 0
+        return self._agreement == best._agreement and not only_best_has_year
 
 
 def compare(reference: Reference, number: int, paper: Paper) -> Comparison:

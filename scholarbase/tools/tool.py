@@ -139,7 +139,7 @@ class ToolSet(tuple[Tool, ...]):
     """The tools that an agent has, in the order in which they are listed. A subclass overrides what follows."""
 
     instructions: str = "A local library of papers."
-    """What MCP clients are told of them."""
+    """The instructions that MCP clients get."""
 
     def unknown(self, name: str, reason: str) -> Tool:
         """The tool that runs a call of a name that none of them has.

@@ -121,7 +121,7 @@ class Actions(ToolSet):
     )
 
     def unknown(self, name: str, reason: str) -> Tool:
-        """The action of a name in another case, or one that is recorded and whose observation is the ``reason``."""
+        """The action whose name differs only in case, or an unknown action, whose observation is ``reason``."""
         if not isinstance(name, str):
             raise ToolNotFound(reason)
         for tool in self:
