@@ -23,6 +23,8 @@ POLL_SECONDS: Final = 0.1
 IDLE_SECONDS: Final = 0.5
 IDLE_SHARE: Final = 0.1
 """Share of one core that an idle server may use, since its processes watch each other."""
+UNCACHED: Final = {"SCHOLARBASE_RESPONSE_CACHE_MB": "0"}
+"""The environment of a server that computes every response. Parts of the benchmark send some requests several times."""
 _ANNOUNCED: Final = re.compile(r"Serving .* at (http://\S+) with")
 
 

@@ -20,7 +20,7 @@ from benchmarks.parts.serving import free_questions
 from benchmarks.parts.soak import mix
 from benchmarks.postgres import running_postgres
 from benchmarks.rows import Row, Setting
-from benchmarks.servers import serving
+from benchmarks.servers import UNCACHED, serving
 from benchmarks.shares import NoShares, share_of_core
 
 PART: Final = "nodes"
@@ -49,7 +49,9 @@ def run(setting: Setting) -> list[Row]:
             return []
         url = stack.enter_context(running_postgres()).url()
         nodes = [
-            stack.enter_context(serving(setting.library, workers=1, prefix=prefix, SCHOLARBASE_SESSIONS=url))
+            stack.enter_context(
+                serving(setting.library, workers=1, prefix=prefix, SCHOLARBASE_SESSIONS=url, **UNCACHED)
+            )
             for prefix in prefixes
         ]
         sides = {
