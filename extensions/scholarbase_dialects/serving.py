@@ -167,7 +167,7 @@ async def _respond(operation: Operation, prefix: str, request: Request) -> HttpR
         # A session records the papers of native calls. An operation without a tool may describe the server.
         if recording is not None or operation.tool is None:
             return await run()
-        answered: _Answered = await request.app.state.responses.get(key, run)
+        answered: _Answered = await request.app.state.responses.get(key, run, alone=operation.short)
         return answered
 
     if operation.parts is None:

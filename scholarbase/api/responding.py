@@ -167,7 +167,9 @@ class Call:
         parts = (scope["method"], scope["path"], self.tool and self.tool.name, type(request).__qualname__)
         key = key_of(library.response_fingerprint, *parts, request=vars(request))
         response: CallResponse = await http.app.state.responses.get(
-            key, lambda: self._execute(http, library, request, lambda: self._respond(library, request, None))
+            key,
+            lambda: self._execute(http, library, request, lambda: self._respond(library, request, None)),
+            alone=type(request) in _LOOKED_UP,
         )
         if recording is not None and not response.returned:
             return unchanged_response(response.body)
@@ -361,6 +363,8 @@ def _is_short_title(library: Library, request: TitleParameters) -> bool:
     return few and request.as_of is None
 
 
+_LOOKED_UP: Final = frozenset({PaperBody, EdgeBody, AuthorBody})
+"""Requests that a worker answers sooner than it asks the other workers for a response."""
 _SHORT: Final[Mapping[type, Callable[[Library, Any], bool]]] = {
     SearchBody: _is_short_search,
     TitleParameters: _is_short_title,

@@ -183,6 +183,11 @@ def test_workers_share_what_one_of_them_makes(tmp_path: Path) -> None:
         # Of a worker that fails, only those that wait in it have the error. The next worker makes the response.
         assert await all_of(b"b", invalid) == [invalid] * 2 + [made] * 4
         assert runs == ["0", "1"]
+        # Without asking, each worker makes its own.
+        runs.clear()
+        alone = [each.get(b"alone", partial(run, str(at)), alone=True) for at, each in enumerate(workers)]
+        assert await asyncio.gather(*alone) == [made] * 3
+        assert runs == ["0", "1", "2"]
         # A large response is not shared, nor kept.
         large = response(b"x" * (MAX_BYTES + 1))
         assert await all_of(b"c", large.body) == [large] * 2 + [made] * 4
