@@ -23,6 +23,16 @@ from scholarbase.models.responses import CheckedReference, CheckResponse, count_
 _MAX_BYTES: Final = 100_000_000
 """Bytes of a text that is read to be split into several requests."""
 _LINE_END: Final = re.compile(r"\r\n?|[\u2028\u2029\x0b\x0c]")
+_SEND: Final = "send BibTeX, RIS, CSL-JSON, or one reference, DOI or id per line"
+_OTHER_FORMATS: Final = (
+    (re.compile(r"\s*<(?:\?xml|!doctype|html|xml|records|\w*articleset)\b", re.I), "XML or HTML"),
+    (re.compile(r"\s*\{\\rtf"), "RTF"),
+    (re.compile(r"%PDF-"), "a PDF"),
+)
+"""The starts of files that are no bibliography, and what they are."""
+_CELLS: Final = re.compile(r"[,;\t]")
+_COLUMNS: Final = frozenset({"author", "authors", "doi", "year", "publication year"})
+"""Columns of which tables of papers have one besides their titles."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +88,8 @@ def read_bibliography(
             "the command line and the clients do."
         )
     text = with_line_feeds(text)
+    if input_format == "auto":
+        _check_is_bibliography(text)
     found_format = detect(text) if input_format == "auto" else input_format
     starts = {"bibtex": bibtex.ENTRY, "ris": ris.START}.get(found_format)
     if most is not None and starts is not None:  # before they are read
@@ -88,10 +100,7 @@ def read_bibliography(
     else:
         references = {"ris": read_ris, "csl-json": read_csl, "text": read_lines}[found_format](text)
     if not references:
-        raise InvalidRequest(
-            f"references has no reference in the format {found_format}: send BibTeX, RIS, CSL-JSON, or one reference, "
-            "DOI or id per line."
-        )
+        raise InvalidRequest(f"references has no reference in the format {found_format}: {_SEND}.")
     if most is not None:
         _check_count(len(references), most)
     return Bibliography(found_format, tuple(references), strings)
@@ -110,6 +119,16 @@ def detect(text: str) -> ReferenceFormat:
     if ris.START.search(text):
         return "ris"
     return "bibtex" if bibtex.START.search(text) else "text"
+
+
+def _check_is_bibliography(text: str) -> None:
+    """Refuse a text whose lines would all be taken for references. Raises InvalidRequest."""
+    for start, name in _OTHER_FORMATS:
+        if start.match(text):
+            raise InvalidRequest(f"references is {name}: {_SEND}.")
+    header = {cell.strip(' "').lower() for cell in _CELLS.split(text.lstrip().partition("\n")[0][:1000])}
+    if header & {"title", "article title"} and header & _COLUMNS:
+        raise InvalidRequest(f"references is a table (CSV): export it in another format, or {_SEND}.")
 
 
 def _check_count(count: int, most: int) -> None:

@@ -201,7 +201,26 @@ def test_a_text_over_the_limit_or_without_references_is_refused() -> None:
     assert len(read_bibliography("a" * 10_000).references) == 1
 
 
+@pytest.mark.parametrize(
+    ("start", "name"),
+    [
+        ('<?xml version="1.0"?>\n<PubmedArticleSet>', "XML or HTML"),
+        ("\n<!DOCTYPE html>", "XML or HTML"),
+        (r"{\rtf1\ansi", "RTF"),
+        ("%PDF-1.7", "a PDF"),
+        ('"Key","Item Type","Publication Year","Author","Title"\n"A","book","1999","Gross","QCD"', "a table"),
+        ("title\tdoi\nTwo dimensional QCD is a string theory\t10.1000/1", "a table"),
+    ],
+)
+def test_a_file_that_is_no_bibliography_is_refused(start: str, name: str) -> None:
+    with pytest.raises(InvalidRequest, match=f"references is {name}.*send BibTeX"):
+        read_bibliography(start)
+
+
 def test_the_format_is_known_by_the_content() -> None:
+    assert [r.ids[0] for r in read_bibliography("<https://doi.org/10.1000/1>").references] == [
+        parse("10.1000/1")
+    ], "a link in angle brackets"
     for text, found in cases("references", "format"):
         assert read_bibliography(text).format == found, text
 
