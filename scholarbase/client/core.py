@@ -189,8 +189,8 @@ def request_error(error: httpx.RequestError, url: str, attempts: int) -> Scholar
         advice = "try again later, request less, or use a longer timeout."
     else:
         advice = (
-            "check that the server runs (scholarbase serve) and that the address is right; commands use a library "
-            "without a server by --library."
+            "check that the server runs (scholarbase serve) and that the address is right; commands need no server "
+            "with --library PATH, or --library demo after scholarbase demo."
         )
     return ServerUnreachable(f"No response from {url} in {attempts_text(attempts)} ({detail}): {advice}")
 
