@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from pathlib import Path
 from urllib.request import urlopen
@@ -9,7 +10,7 @@ from urllib.request import urlopen
 import pytest
 
 from benchmarks.constant import FOLDER
-from benchmarks.servers import ServerError, serving
+from benchmarks.servers import UNCACHED, ServerError, serving
 
 pytestmark = pytest.mark.slow
 
@@ -37,6 +38,18 @@ def _runs(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:
         return False
+
+
+def test_equal_requests_are_computed_again(sample_library: Path) -> None:
+    with serving(sample_library, workers=1, **UNCACHED) as server:
+        for _ in range(3):
+            with urlopen(f"{server.url}/v1/search?q=gauge") as response:
+                assert response.status == 200
+        with urlopen(f"{server.url}/metrics") as response:
+            counted = dict(
+                re.findall(rb'scholarbase_response_cache_total{result="(\w+)"} (\d+)', response.read())
+            )
+    assert int(counted[b"hit"]) == 0
 
 
 def test_a_constant_is_served_by_the_same_application(sample_library: Path, tmp_path: Path) -> None:

@@ -52,6 +52,17 @@ def test_refused_batches_are_sent_again(service: Service) -> None:
     assert service.requests == 1 + 20 + 3
 
 
+def test_a_service_that_asks_for_a_long_wait_is_not_asked_again(service: Service) -> None:
+    with closing(HttpEncoder(service.url)) as encoder:
+        asked = service.requests
+        service.refused = [JSONResponse({}, 503, {"Retry-After": "61"})]
+        with pytest.raises(
+            EncoderError, match="Retry-After of 61 s, longer than the limit of 60 s: try again later"
+        ):
+            encoder.encode_documents(TEXTS[:1])
+    assert service.requests == asked + 1
+
+
 def test_after_an_error_the_other_batches_are_not_sent(service: Service) -> None:
     with closing(HttpEncoder(service.url, batch_size=4, requests=2)) as encoder:
         service.refused = [JSONResponse({"error": "no"}, 400)]
