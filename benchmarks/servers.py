@@ -23,8 +23,6 @@ POLL_SECONDS: Final = 0.1
 IDLE_SECONDS: Final = 0.5
 IDLE_SHARE: Final = 0.1
 """Share of one core that an idle server may use, since its processes watch each other."""
-UNCACHED: Final = {"SCHOLARBASE_RESPONSE_CACHE_MB": "0"}
-"""The environment of a server that computes every response. Parts of the benchmark send some requests several times."""
 _ANNOUNCED: Final = re.compile(r"Serving .* at (http://\S+) with")
 
 
@@ -110,7 +108,8 @@ def serving(
         module: the module of the command line.
         prefix: a command that runs the server's, such as ``prlimit --nofile=64``.
         start_seconds: how long the server may take to start.
-        environment: added to this process's environment, of which SCHOLARBASE_ variables are not passed on.
+        environment: added to this process's environment, of which SCHOLARBASE_ variables are not passed on. With
+            ``SCHOLARBASE_RESPONSE_CACHE_MB="0"`` equal requests are computed again.
 
     Raises:
         ServerError: the server did not start; the message has its output.

@@ -18,7 +18,7 @@ from benchmarks.load import Load, get, load
 from benchmarks.machine import cores
 from benchmarks.parts.serving import free_questions
 from benchmarks.rows import Row, Setting
-from benchmarks.servers import UNCACHED, Server, serving
+from benchmarks.servers import Server, serving
 from scholarbase.indexes.catalog import FILE_NAME
 
 PART: Final = "dialects"
@@ -40,7 +40,7 @@ def run(setting: Setting) -> list[Row]:
     """The rows of title look-ups and of retrieval."""
     titles = _titles(setting)
     texts = free_questions(setting)
-    with serving(setting.library, workers=cores(), **UNCACHED) as server:
+    with serving(setting.library, workers=cores(), SCHOLARBASE_RESPONSE_CACHE_MB="0") as server:
         return [_matches(server, titles), _retrieval(server, texts)]
 
 

@@ -24,7 +24,7 @@ from benchmarks.load import get, load
 from benchmarks.machine import cores
 from benchmarks.parts.serving import CLIENTS, free_questions
 from benchmarks.rows import Row, Setting
-from benchmarks.servers import UNCACHED, serving
+from benchmarks.servers import serving
 from scholarbase.encoders import Encoder, open_encoder
 from scholarbase.indexes.filters import NO_FILTERS
 from scholarbase.indexes.vectors.base import BM25
@@ -116,7 +116,7 @@ def _row(
             f"{len(questions)} questions are too few for {ROUNDS} rounds of {QUESTIONS} without repetition."
         )
     with (
-        serving(library, workers=workers, **UNCACHED, **environment) as server,
+        serving(library, workers=workers, SCHOLARBASE_RESPONSE_CACHE_MB="0", **environment) as server,
         ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool,
     ):
 

@@ -20,7 +20,7 @@ from benchmarks.parts.serving import free_questions
 from benchmarks.parts.soak import mix
 from benchmarks.postgres import running_postgres
 from benchmarks.rows import Row, Setting
-from benchmarks.servers import UNCACHED, serving
+from benchmarks.servers import serving
 from benchmarks.shares import NoShares, share_of_core
 
 PART: Final = "nodes"
@@ -50,7 +50,13 @@ def run(setting: Setting) -> list[Row]:
         url = stack.enter_context(running_postgres()).url()
         nodes = [
             stack.enter_context(
-                serving(setting.library, workers=1, prefix=prefix, SCHOLARBASE_SESSIONS=url, **UNCACHED)
+                serving(
+                    setting.library,
+                    workers=1,
+                    prefix=prefix,
+                    SCHOLARBASE_SESSIONS=url,
+                    SCHOLARBASE_RESPONSE_CACHE_MB="0",
+                )
             )
             for prefix in prefixes
         ]

@@ -28,7 +28,7 @@ from benchmarks.constant import PREFIX
 from benchmarks.load import Load, get, load
 from benchmarks.machine import cores
 from benchmarks.rows import Row, Setting
-from benchmarks.servers import UNCACHED, Server, serving
+from benchmarks.servers import Server, serving
 from benchmarks.timing import questions
 from scholarbase.indexes import query_syntax
 from scholarbase.indexes.catalog import FILE_NAME, Catalog
@@ -59,7 +59,7 @@ def run(setting: Setting) -> list[Row]:
     library = setting.library
     workers = cores()
     with ExitStack() as stack:
-        server = stack.enter_context(serving(library, workers=workers, **UNCACHED))
+        server = stack.enter_context(serving(library, workers=workers, SCHOLARBASE_RESPONSE_CACHE_MB="0"))
         rows = [_sparse(server, library, workers, texts)]
         calls = _calls(library)
         constants = Path(stack.enter_context(tempfile.TemporaryDirectory()))

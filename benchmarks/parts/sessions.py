@@ -17,7 +17,7 @@ from benchmarks.machine import cores
 from benchmarks.parts.serving import CLIENTS, free_questions
 from benchmarks.parts.soak import mix
 from benchmarks.rows import Row, Setting
-from benchmarks.servers import UNCACHED, Server, serving
+from benchmarks.servers import Server, serving
 from scholarbase.sessions.store import SessionStore
 
 PART: Final = "sessions"
@@ -33,7 +33,9 @@ def run(setting: Setting) -> list[Row]:
     requests = requests[: ROUNDS * ROUND_CALLS]
     workers = cores()
     with tempfile.TemporaryDirectory() as folder:
-        with serving(setting.library, workers=workers, SCHOLARBASE_SESSIONS=folder, **UNCACHED) as server:
+        with serving(
+            setting.library, workers=workers, SCHOLARBASE_SESSIONS=folder, SCHOLARBASE_RESPONSE_CACHE_MB="0"
+        ) as server:
             load(
                 server.url, requests, clients=CLIENTS
             )  # so that all needed pages of the library are in memory

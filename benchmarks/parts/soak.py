@@ -21,7 +21,7 @@ from benchmarks.load import Load, get, load
 from benchmarks.machine import cores
 from benchmarks.parts.serving import CLIENTS, DIRECTIONS, free_questions, papers_with_edges
 from benchmarks.rows import Row, Setting
-from benchmarks.servers import UNCACHED, Memory, Server, serving
+from benchmarks.servers import Memory, Server, serving
 from scholarbase.indexes.catalog import FILE_NAME
 
 PART: Final = "soak"
@@ -61,7 +61,7 @@ def run(setting: Setting) -> list[Row]:
     library, workers = setting.library, cores()
     mixed = mix(library, free_questions(setting))
     requests = [mixed_request.request for mixed_request in mixed]
-    with serving(library, workers=workers, **UNCACHED) as server:
+    with serving(library, workers=workers, SCHOLARBASE_RESPONSE_CACHE_MB="0") as server:
         load(server.url, requests, clients=CLIENTS)  # so that all needed pages of the library are in memory
         with _Sampling(server) as sampling:
             result = load(server.url, requests, clients=CLIENTS, seconds=seconds)

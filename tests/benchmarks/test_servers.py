@@ -10,7 +10,7 @@ from urllib.request import urlopen
 import pytest
 
 from benchmarks.constant import FOLDER
-from benchmarks.servers import UNCACHED, ServerError, serving
+from benchmarks.servers import ServerError, serving
 
 pytestmark = pytest.mark.slow
 
@@ -41,7 +41,7 @@ def _runs(pid: int) -> bool:
 
 
 def test_equal_requests_are_computed_again(sample_library: Path) -> None:
-    with serving(sample_library, workers=1, **UNCACHED) as server:
+    with serving(sample_library, workers=1, SCHOLARBASE_RESPONSE_CACHE_MB="0") as server:
         for _ in range(3):
             with urlopen(f"{server.url}/v1/search?q=gauge") as response:
                 assert response.status == 200
