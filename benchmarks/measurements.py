@@ -62,12 +62,13 @@ is no overhead. It needs the data folder, 20 GB of disk and an hour and a half (
 """
 MISSED: Final = """Why targets are missed:
 
+- **Ingest** also keeps and compresses each source record, merges repeated ones, indexes authors and hashes all rows.
 - **bm25s** keeps all impacts in memory, a copy in each process, and has no filters. Qdrant reads compressed lists in
   mapped files that processes share, and filters while it reads.
-- **Dense**: nearly all of the time is the traversal of some thousands of graph nodes, spread over memory. Fewer
-  candidates lose recall, a denser graph loses as much time.
-- **Hybrid over HTTP**: the parts of the floor are measured separately and warm. In a search the process of the model
-  has to wake, and its weights displace the index from the processor's caches.
+- **Dense**: nearly all of the time is the traversal of some thousands of graph nodes, spread over memory.
+- **Citations and references** read rows of the catalogue; the constant reads nothing. Equal requests, which the
+  [response cache](operations.md#the-response-cache) answers as fast as the constant, are computed again here.
+- **Hybrid by ranks**: the parts of the floor are measured separately and warm.
 """
 
 

@@ -222,7 +222,7 @@ def _compare_constant(
     return Row(
         PART,
         f"{name} over HTTP, {CLIENTS} clients",
-        f"the same server answering a constant of {size:,} bytes, as an answer has in the mean",
+        f"the same server answering a constant of {size:,} bytes, their mean size",
         here,
         floor,
         "requests/s",
