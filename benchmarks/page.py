@@ -108,20 +108,23 @@ def plain(axes: Axes) -> None:
 
 
 def ingest_stages(row: dict[str, Any]) -> Figure:
-    """When each stage ran, some in parallel, and below them the parts of the bare sum, one after the other."""
-    stages = [(stage["name"], stage["began"], stage["seconds"]) for stage in row["notes"]["stages"]]
-    parts, ran = [], 0.0
+    """When each stage ran, some beside others, and below them the parts of the bare sum, one after the other."""
+    stages: dict[str, list[tuple[float, float]]] = {}
+    for stage in sorted(row["notes"]["stages"], key=lambda stage: float(stage["began"])):
+        stages.setdefault(stage["name"], []).append((stage["began"], stage["seconds"]))
+    parts, ran = {}, 0.0
     for name, seconds in row["notes"]["floor_parts"].items():
-        parts.append((name, ran, seconds))
+        parts[name] = [(ran, seconds)]
         ran += seconds
-    bars = [(*bar, HERE) for bar in stages] + [(*bar, FLOOR) for bar in parts]
+    bars = [(*stage, HERE) for stage in stages.items()] + [(*part, FLOOR) for part in parts.items()]
     figure = Figure(figsize=(9, 0.8 + 0.3 * len(bars)))
     axes = figure.subplots()
     whole = max(row["notes"]["seconds"], row["notes"]["floor_seconds"])
-    for position, (_, began, seconds, color) in enumerate(bars):
-        axes.barh(position, seconds, left=began, color=color, height=0.7)
-        beside = began + seconds + whole * 0.006
-        axes.text(beside, position, f"{seconds:,.1f} s", va="center", fontsize=8, bbox=PATCH)
+    for position, (_, times, color) in enumerate(bars):
+        axes.broken_barh(times, (position - 0.35, 0.7), color=color)
+        beside = sum(times[-1]) + whole * 0.006
+        total = sum(seconds for _, seconds in times)
+        axes.text(beside, position, f"{total:,.1f} s", va="center", fontsize=8, bbox=PATCH)
     axes.set_yticks(range(len(bars)), [bar[0] for bar in bars])
     axes.set_ylim(len(bars) - 0.4, -0.6)
     axes.set_xlim(0, whole * 1.1)
