@@ -88,9 +88,9 @@ def read_bibliography(
             "the command line and the clients do."
         )
     text = with_line_feeds(text)
-    if input_format == "auto":
-        _check_is_bibliography(text)
     found_format = detect(text) if input_format == "auto" else input_format
+    if input_format == "auto" and found_format == "text":
+        _check_is_bibliography(text)
     starts = {"bibtex": bibtex.ENTRY, "ris": ris.START}.get(found_format)
     if most is not None and starts is not None:  # before they are read
         _check_count(sum(1 for _ in starts.finditer(text)), most)

@@ -218,6 +218,7 @@ def test_a_file_that_is_no_bibliography_is_refused(start: str, name: str) -> Non
 
 
 def test_the_format_is_known_by_the_content() -> None:
+    assert len(read_bibliography(f"author, title, year: as in a table\n{BIBTEX}").references) == 4
     assert [r.ids[0] for r in read_bibliography("<https://doi.org/10.1000/1>").references] == [
         parse("10.1000/1")
     ], "a link in angle brackets"
