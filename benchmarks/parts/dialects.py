@@ -52,7 +52,7 @@ def post(path: str, body: Any) -> bytes:
 
 
 def _titles(setting: Setting) -> list[str]:
-    """Titles of papers; every third has a typing error."""
+    """Titles of papers; every third has a typing error, if it is long enough to be found nevertheless."""
     with closing(sqlite3.connect(f"file:{setting.library / FILE_NAME}?mode=ro", uri=True)) as db:
         paper_ids = [row[0] for row in db.execute("SELECT id FROM papers ORDER BY id")]
         draw = random.Random(SEED)
@@ -62,7 +62,7 @@ def _titles(setting: Setting) -> list[str]:
                 db.execute("SELECT title FROM papers WHERE id = ?", (draw.choice(paper_ids),)).fetchone()[0]
             )
     return [
-        title if position % 3 or len(title) < 20 else title[:10] + title[11:]
+        title if position % 3 or len(title) < 40 else title[:10] + title[11:]
         for position, title in enumerate(titles)
     ]
 
@@ -122,7 +122,12 @@ def _row(
     def measured(side: tuple[list[bytes], int, int]) -> tuple[Load, float]:
         requests, clients, items = side
         result = load(
-            server.url, requests, clients=clients, count=max(len(requests), clients), opening=get("/healthz")
+            server.url,
+            requests,
+            clients=clients,
+            count=max(len(requests), clients),
+            opening=get("/healthz"),
+            retrying=True,
         )
         return result, result.throughput * items
 
