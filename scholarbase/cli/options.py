@@ -273,8 +273,6 @@ def open_source(
     from scholarbase.client import Client
 
     key = settings.api_key.get_secret_value() if settings.api_key else None
-    if url is None and "url" not in settings.model_fields_set:
-        return Client(settings.url, api_key=key, retries=0)  # nobody said that a server runs there
     return Client(url or settings.url, api_key=key)
 
 
