@@ -67,7 +67,7 @@ MISSED: Final = """Why targets are missed:
   mapped files that processes share, and filters while it reads.
 - **Dense**: nearly all of the time is the traversal of some thousands of graph nodes, spread over memory.
 - **Citations and references** read rows of the catalogue; the constant reads nothing. Equal requests, which the
-  [response cache](operations.md#the-response-cache) answers as fast as the constant, are computed again here.
+  [response cache](operations.md#the-response-cache) answers sooner, are computed again here.
 - **Hybrid by ranks**: the parts of the floor are measured separately and warm.
 """
 
