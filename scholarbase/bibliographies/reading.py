@@ -25,8 +25,8 @@ _MAX_BYTES: Final = 100_000_000
 _LINE_END: Final = re.compile(r"\r\n?|[\u2028\u2029\x0b\x0c]")
 _SEND: Final = "send BibTeX, RIS, CSL-JSON, or one reference, DOI or id per line"
 _OTHER_FORMATS: Final = (
-    (re.compile(r"\s*<(?:\?xml|!doctype|html|xml|records|\w*articleset)\b", re.I), "XML or HTML"),
-    (re.compile(r"\s*\{\\rtf"), "RTF"),
+    (re.compile(r"<(?:\?xml|!doctype|html|xml|records|\w*articleset)\b", re.I), "XML or HTML"),
+    (re.compile(r"\{\\rtf"), "RTF"),
     (re.compile(r"%PDF-"), "a PDF"),
 )
 """The starts of files that are no bibliography, and what they are."""
@@ -79,7 +79,7 @@ def read_bibliography(
         most: the maximum number of references, None for any number.
 
     Raises:
-        InvalidRequest: the text is empty, is too long or has more references.
+        InvalidRequest: the text is empty, is too long or has more references, or is of a file of another kind.
     """
     limit = _MAX_BYTES if most is None else MAX_REFERENCE_BYTES
     if len(text) > limit or (not text.isascii() and len(text.encode("utf-8", "surrogatepass")) > limit):
@@ -89,8 +89,6 @@ def read_bibliography(
         )
     text = with_line_feeds(text)
     found_format = detect(text) if input_format == "auto" else input_format
-    if input_format == "auto" and found_format == "text":
-        _check_is_bibliography(text)
     starts = {"bibtex": bibtex.ENTRY, "ris": ris.START}.get(found_format)
     if most is not None and starts is not None:  # before they are read
         _check_count(sum(1 for _ in starts.finditer(text)), most)
@@ -112,23 +110,25 @@ def with_line_feeds(text: str) -> str:
 
 
 def detect(text: str) -> ReferenceFormat:
-    """The format of a text by its content; ``text`` for everything but the others."""
+    """The format of a text by its content; ``text`` for everything but the others.
+
+    Raises:
+        InvalidRequest: it is a file of another kind, whose lines would all be taken for references.
+    """
     start = text.lstrip()
     if start[:1] in ("{", "[") and re.match(r"[\[{]\s*[\[{\"\]}]", start[:1000]):
         return "csl-json"
     if ris.START.search(text):
         return "ris"
-    return "bibtex" if bibtex.START.search(text) else "text"
-
-
-def _check_is_bibliography(text: str) -> None:
-    """Refuse a text whose lines would all be taken for references. Raises InvalidRequest."""
-    for start, name in _OTHER_FORMATS:
-        if start.match(text):
+    if bibtex.START.search(text):
+        return "bibtex"
+    for other, name in _OTHER_FORMATS:
+        if other.match(start):
             raise InvalidRequest(f"references is {name}: {_SEND}.")
-    header = {cell.strip(' "').lower() for cell in _CELLS.split(text.lstrip().partition("\n")[0][:1000])}
+    header = {cell.strip(' "').lower() for cell in _CELLS.split(start[:1000].partition("\n")[0])}
     if header & {"title", "article title"} and header & _COLUMNS:
         raise InvalidRequest(f"references is a table (CSV): export it in another format, or {_SEND}.")
+    return "text"
 
 
 def _check_count(count: int, most: int) -> None:
