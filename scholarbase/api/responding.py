@@ -364,7 +364,7 @@ def _is_short_title(library: Library, request: TitleParameters) -> bool:
 
 
 _LOOKED_UP: Final = frozenset({PaperBody, EdgeBody, AuthorBody})
-"""Requests that a worker answers sooner than it asks the other workers for a response."""
+"""Requests of few rows, most of which a worker answers sooner than it asks the others for a response."""
 _SHORT: Final[Mapping[type, Callable[[Library, Any], bool]]] = {
     SearchBody: _is_short_search,
     TitleParameters: _is_short_title,

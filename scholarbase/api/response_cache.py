@@ -74,7 +74,7 @@ class ResponseCache:
     async def get(self, key: bytes, run: Callable[[], Awaitable[K]], *, alone: bool = False) -> K:
         """The kept response; else that of an equal request, if one is running; else that of ``run``.
 
-        With ``alone`` the other workers are not asked: asking takes a third of a millisecond of processor time.
+        With ``alone`` the other workers are not asked: asking takes 0.2 ms of processor time.
 
         Raises what ``run`` raises, here or for the equal request. Where that was refused or cancelled, this one runs.
         """
