@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from pathlib import Path
 from urllib.request import urlopen
@@ -11,6 +10,7 @@ import pytest
 
 from benchmarks.constant import FOLDER
 from benchmarks.servers import ServerError, serving
+from tests.api.test_response_cache import counts
 
 pytestmark = pytest.mark.slow
 
@@ -45,11 +45,7 @@ def test_equal_requests_are_computed_again(sample_library: Path) -> None:
         for _ in range(3):
             with urlopen(f"{server.url}/v1/search?q=gauge") as response:
                 assert response.status == 200
-        with urlopen(f"{server.url}/metrics") as response:
-            counted = dict(
-                re.findall(rb'scholarbase_response_cache_total{result="(\w+)"} (\d+)', response.read())
-            )
-    assert int(counted[b"hit"]) == 0
+        assert counts(server.url)["hit"] == 0
 
 
 def test_a_constant_is_served_by_the_same_application(sample_library: Path, tmp_path: Path) -> None:
