@@ -109,7 +109,7 @@ def _complete(fetcher: Fetcher, url: str, part: Path, note: Path, size: int, pro
                     received = 0
         finally:
             progress(received, position)
-            if not position:
+            if not position and not bytes_in(part):  # a full disk may take a part of the first piece
                 part.unlink()
 
 
